@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 import stub_dev as stub
-from daily_help import (START, Clock, check, failing, observations, open_home, reading, reports, section,
-                        ten)
+from daily_help import START, Clock, check, failing, observations, open_home, reading, reports, section, ten
 from hypothesis import given
 from hypothesis import strategies as st
 from stub_dev import NASTY_TITLES, StubDev, entry

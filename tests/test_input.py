@@ -9,6 +9,9 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from companion import (
     PASTE_END,
     PASTE_START,
@@ -34,8 +37,6 @@ from companion import (
     read_burst,
     sort_burst,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 NAMES = ("help remember decide undecide memory decisions open why confirm discard renew forget daily "
          "report trend mission model stats verify show export resume clear quit").split()

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import companion
 import pexpect
 import pytest
+
+import companion
 
 DRIVER = Path(__file__).with_name("drive_input.py")
 START, END = "\x1b[200~", "\x1b[201~"

@@ -147,7 +147,7 @@ def test_vectors_find_the_right_text(qwen: Model) -> None:
     for name, size in (("nomic-embed-text", 768), ("all-minilm", 384)):
         began = time.monotonic()
         vectors = qwen.embed(name, texts)
-        question = qwen.embed(name, ["which database do we use?"], is_question=True)[0]
+        question = qwen.embed(name, ["which database do we use?"])[0]
         print(f"{name}: {time.monotonic() - began:.2f} s")
         scores = [sum(a * b for a, b in zip(question, vector, strict=True)) for vector in vectors]
         assert len(question) == size and max(scores) == scores[0]

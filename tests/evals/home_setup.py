@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
-
 from evalset import HERE, Step
 
 NOWHERE = "127.0.0.1:9"  # the discard port: nothing listens there
