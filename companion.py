@@ -10330,7 +10330,8 @@ def build_parser() -> Any:
     """The argument parser; README's help block is its output."""
     import argparse
     parser = argparse.ArgumentParser(
-        prog="companion", description="A terminal companion that cannot put words in your mouth. "
+        prog="companion", usage="companion [--ask TEXT | --daily | … one of the flags below] [options]",
+        description="A terminal companion that cannot put words in your mouth. "
         "Without a flag it starts the chat.", epilog="exit codes: 0 done, 1 a check failed, 2 wrong use or "
         "refused, 3 no model and nothing on record, 4 a ledger is damaged, 130 interrupted")
     one = parser.add_mutually_exclusive_group()
