@@ -625,6 +625,7 @@ WORDS = ("text", "evidence", "salt")  # erased by forget; the hash reaches them 
 LEDGERS = ("memory", "decisions")
 VERDICTS = ("fine", "torn", "shortened", "rolled back", "rewritten")
 FINGERPRINT = re.compile(r"chain (memory|decisions) (\d+) (sha256:[0-9a-f]{16,64})")
+_REPORTED_CHAIN = re.compile("^- " + FINGERPRINT.pattern, re.M)  # a line of ours; no title stands like that
 UNKNOWABLE = (
     "A ledger that was put back to an earlier moment together with heads.json, the event log and "
     "the reports cannot be told from an honest one; a fingerprint kept elsewhere can."
@@ -1051,7 +1052,7 @@ def find_witnesses(home: Home, name: str, *, full: bool = False) -> list[Witness
             continue
         text = load_bytes(path, 1 << 20).decode("utf-8", "replace")
         found += [Witness(f"report {path.name}", int(seq), kept)
-                  for which, seq, kept in FINGERPRINT.findall(text) if which == name]
+                  for which, seq, kept in _REPORTED_CHAIN.findall(text) if which == name]
     return found
 
 
@@ -2782,9 +2783,9 @@ class DevFailed(Failure):
     advice = "The last figures stand; the next check tries again."
     retry = False
 
-    def __init__(self, detail: str = "", wait_s: float | None = None) -> None:
+    def __init__(self, detail: str = "", wait_s: float | None = None, tries: int = 0) -> None:
         super().__init__(self.sentence.format(detail), self.advice)
-        self.wait_s, self.tries = wait_s, 1
+        self.wait_s, self.tries = wait_s, tries
 
 
 class DevSetup(DevFailed):
@@ -2981,7 +2982,7 @@ def _ask_guarded(session: Any, url: str, now: datetime, is_over: Callable[[], bo
     try:
         return _ask_dev(session, url, now, is_over)
     except requests.exceptions.SSLError as error:
-        raise DevTrouble("its certificate could not be verified") from error
+        raise DevTrouble("no secure connection could be made") from error
     except (requests.exceptions.ConnectionError, requests.exceptions.ConnectTimeout) as error:
         raise DevTrouble("no connection, or it was cut") from error
     except requests.exceptions.Timeout as error:
@@ -3057,7 +3058,7 @@ def load_articles(settings: Settings, clock: Callable[[], datetime], sleep: Call
         if session is None:
             own.close()
     if not page.entries:
-        raise NoArticles(check_dev_name(settings))
+        raise NoArticles(check_dev_name(settings), tries=tries)
     found = [build_article(entry) for entry in page.entries]
     articles = sort_articles([article for article in found if article is not None])
     now = clock()
@@ -3185,6 +3186,7 @@ READINGS_DAYS = 400
 LEFT_KEPT = 300          # articles outside the latest ten whose last reading is kept
 OLDER_LIST_H = 24        # after so long an "older" list is taken as the list
 REPORT_ITEMS = 20        # lines of one kind in a report
+TITLE_CELLS = 31         # of the report's table, which is 79 columns wide
 WORDS_SHOWN = 300        # a longer record is named by its id only
 SHELLS = frozenset(("sh", "dash", "bash", "zsh", "fish", "uv", "env", "make"))
 
@@ -3249,6 +3251,7 @@ class CheckRun(NamedTuple):
     started_by: str = ""
     is_told: bool = False      # a report has named it as interrupted
     is_replayed: bool = False  # what it had written ahead was finished later
+    lapsed: tuple[str, ...] = ()  # `m4@2026-11-28`, lapses that its report told
 
 
 class Process(NamedTuple):
@@ -3534,11 +3537,17 @@ _RUN_EVENTS: Mapping[str, Callable[[CheckRun, Mapping[str, Any]], CheckRun]] = {
     "daily_step": lambda run, event: run._replace(step=str(event.get("step"))),
     "daily_stop": lambda run, event: run._replace(
         status=str(event.get("status")), reason=str(event.get("reason") or ""),
-        fault=str(event.get("fault") or ""), report=str(event.get("report") or "")),
+        fault=str(event.get("fault") or ""), report=str(event.get("report") or ""),
+        lapsed=_parse_lapsed(event)),
     "daily_interrupted": lambda run, event: run._replace(is_told=True),
-    "daily_replayed": lambda run, event: run._replace(is_replayed=True,
-                                                      report=str(event.get("report") or "")),
+    "daily_replayed": lambda run, event: run._replace(
+        is_replayed=True, report=str(event.get("report") or ""), lapsed=_parse_lapsed(event)),
 }
+
+
+def _parse_lapsed(event: Mapping[str, Any]) -> tuple[str, ...]:
+    found = event.get("lapsed")
+    return tuple(str(key) for key in found) if isinstance(found, list) else ()
 
 
 def find_last_good(home: Home, readings: Sequence[Reading], snapshot: Snapshot | None) -> str | None:
@@ -3777,20 +3786,33 @@ def render_table_lines(facts: CheckFacts) -> list[str]:
         return []
     week = find_week_reading(facts.readings, facts.at)
     old = {seen.id: seen for seen in (*facts.before.left, *facts.before.articles)} if facts.before else {}
-    lines = [f"{'':<42}  {'comments_count':>20}  {'public_reactions_count':>22}",
-             f"{'article':<42}  {'now':>6} {'last':>6} {'7 d':>6}  {'now':>8} {'last':>6} {'7 d':>6}"]
+    lines = [f"{'':<{TITLE_CELLS}}{'comments_count':>19}{'public_reactions_count':>25}",
+             f"{'article':<{TITLE_CELLS}}{'now':>7}{'last':>6}{'7 d':>6}{'now':>13}{'last':>6}{'7 d':>6}"]
     for article in facts.fetch.articles:
         cells = []
         for number, name in enumerate(COUNT_FIELDS):
             now, last = getattr(article, name), getattr(old.get(article.id), name, None)
             then = week.counts.get(article.id, (None, None))[number] if week else None
             cells += ["–" if now is None else str(now), _render_step(last, now), _render_step(then, now)]
-        title = quote_title(shorten(article.title, 40))
-        lines.append(f"{title:<42}  {cells[0]:>6} {cells[1]:>6} {cells[2]:>6}  "
-                     f"{cells[3]:>8} {cells[4]:>6} {cells[5]:>6}")
+        lines.append(f"{build_title_cell(article.title)}{cells[0]:>7}{cells[1]:>6}{cells[2]:>6}"
+                     f"{cells[3]:>13}{cells[4]:>6}{cells[5]:>6}")
     day = render_date(local_day(parse_at(facts.at)) - timedelta(days=7))
     return [*lines, "last: since the last good check · –: no reading",
             f"7 d: since the last good check of {day}{'' if week else ', and there was none'}"]
+
+
+def build_title_cell(title: str) -> str:
+    """A quoted title cut and padded to TITLE_CELLS columns of a terminal, wide letters counted twice."""
+    from unicodedata import combining, east_asian_width
+
+    def count(text: str) -> int:
+        return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+    cut = title
+    while count(cut) > TITLE_CELLS - 2:
+        cut = cut[:-2].rstrip() + "…"
+    shown = quote_title(cut)
+    return shown + " " * (TITLE_CELLS - count(shown))
 
 
 def _render_step(before: int | None, after: int | None) -> str:
@@ -3907,6 +3929,7 @@ def build_bundle(facts: CheckFacts, report_name: str) -> dict[str, Any]:
         "reading": format_reading(build_reading(good)).decode() if good else None,
         "snapshot": format_snapshot(facts.comparison.snapshot).decode() if facts.comparison else None,
         "stop": {"status": "ok" if good else "failed", "receipt": good.receipt if good else None,
+                 "lapsed": [_lapse_key(record) for record in facts.memory["lapsed"]],
                  "reason": facts.failure.what if facts.failure else None,
                  "fault": type(facts.failure).__name__ if facts.failure else None},
     }
@@ -4042,7 +4065,8 @@ def _replay(home: Home) -> bool:
     if bundle is None:
         return False
     path = apply_bundle(home, Records(home), bundle, lambda step: None)
-    log_event(home, "daily_replayed", run=bundle["run"], report=path.name)
+    log_event(home, "daily_replayed", run=bundle["run"], report=path.name,
+              lapsed=bundle["stop"].get("lapsed"))
     remove_file(home.memory / "pending.json")
     return True
 
@@ -4239,18 +4263,24 @@ def _find_source(home: Home, fetch: Fetch | None) -> str:
 
 
 def build_memory_facts(records: Records, runs: Sequence[CheckRun]) -> Mapping[str, Sequence[Record]]:
-    """Records that lapse soon, wait for confirmation, or lapsed since the last check that ended."""
+    """Records that lapse soon, wait for confirmation, or lapsed and were in no report yet."""
     today = local_day(records.home.now())
-    since = max((run.at for run in runs if run.status), default="")
+    since = max((run.at for run in runs if run.status or run.is_replayed), default=None)
+    told = {key for run in runs for key in run.lapsed}
     waiting = records.waiting()
     return {
         "soon": [r for r in records.due_soon() if r not in waiting], "waiting": waiting,
-        "lapsed": [r for r in records.all() if is_due(r, today)
-                   or (r.state == "lapsed" and (r.ended_at or "") > since and since)],
+        "lapsed": [r for r in records.all() if _lapse_key(r) not in told and (
+            is_due(r, today) or (r.state == "lapsed" and since is not None
+                                 and (r.ended_at or "") >= since))],
     }
 
 
-# Over time, and finding reports again.
+def _lapse_key(record: Record) -> str:
+    return f"{record.id}@{record.expires}"
+
+
+# Over time.
 
 TREND_BLOCKS = "▁▂▃▄▅▆▇█"
 TREND_WIDTH = 60
@@ -7619,6 +7649,11 @@ class Stream:
             self._display.gap()
         self._gap, self._begun = False, True
 
+    def put_verbatim(self, line: str) -> None:
+        """Show one whole line letter for letter, whatever marks are in it."""
+        self._start()
+        self._display.put([Row(((line, ""),), 4)])
+
     def _put(self, row: Row) -> None:
         self._start()
         self._display.emit([list(row.spans)])
@@ -7889,9 +7924,13 @@ class Display:
         self.lines(shown)
 
     def page(self, markdown: str) -> None:
-        """Print a whole Markdown text, such as a report."""
+        """Print a whole Markdown text, such as a report; lines set in by four blanks as they are."""
         stream = self.open_stream()
-        stream.feed(markdown)
+        for line in markdown.split("\n"):
+            if line.startswith("    ") and self.is_terminal:
+                stream.put_verbatim(line)
+            else:
+                stream.feed(f"{line}\n")
         stream.close()
 
     def table(self, head: Sequence[str], cells: Sequence[Sequence[str]],
@@ -9934,6 +9973,8 @@ def open_chat(home: Home, display: Display, environ: Mapping[str, str]) -> Chat:
     records = open_records(home)
     for record in write_lapses(records, "chat:start"):
         display.notice(f"{record.id} has lapsed: “{shorten(clean_line(record.text or ''), 60)}”. /renew {record.id} keeps it.")
+    if recover_daily(home):
+        display.notice("A daily check that was cut off is finished now: /report")
     check_local(home.settings.host, home.settings.model, home.settings.allow_remote)
     session = build_session(home)
     model = Model(home.settings)
@@ -10267,7 +10308,7 @@ def run_promise(number: str, scratch: Path) -> tuple[str, str]:
     try:
         home.make()
         told = PROMISES[number][1](home, Records(home))
-    except (Broken, Failure, AssertionError, LookupError, ValueError, TypeError) as error:
+    except (Broken, Failure, AssertionError, LookupError, ValueError, TypeError, StopIteration) as error:
         return "FAIL", clean_line(f"{type(error).__name__}: {error}")
     return ("LATER", LATER[number]) if number in LATER else ("PASS", told)
 
@@ -10311,12 +10352,12 @@ def _describe_model(home: Home) -> list[str]:
 
 
 def _describe_schedule() -> str:
-    import shutil
     import subprocess
-    if not shutil.which("crontab"):
+    try:
+        listed = subprocess.run(["crontab", "-l"], capture_output=True, check=False)
+    except OSError:
         return "schedule: there is no crontab command here"
-    listed = subprocess.run(["crontab", "-l"], capture_output=True, text=True, errors="replace", check=False)
-    there = "companion" in listed.stdout
+    there = b"# companion-daily" in listed.stdout
     return "schedule: the daily check is in your crontab" if there else \
         "schedule: not installed; `python install_schedule.py install` does it"
 

@@ -111,17 +111,6 @@ def build_slices(spec: str) -> Any:
                       "Mend it with crontab -e, or give the hour with --at HH:MM.") from error
 
 
-def build_line(spec: str, command: str, mark: str) -> bytes:
-    """The line with its end. The time fields stay as they are written; the library does the rest."""
-    slices = build_slices(spec)
-    item = load_library().CronTab(tab="").new(command=command, comment=mark)
-    item.setall(slices.render())
-    rendered: str = item.render()
-    line = spec + rendered.removeprefix(item.slices.render())
-    check_line(line, spec, command, mark)
-    return os.fsencode(line) + b"\n"
-
-
 def check_line(line: str, spec: str, command: str, mark: str) -> None:
     """Raises Refused when the line would not be read back as what was meant."""
     library = load_library()
@@ -133,6 +122,17 @@ def check_line(line: str, spec: str, command: str, mark: str) -> None:
     if size > COMMAND_LIMIT:
         raise Refused(f"The line would have a command of {size} bytes; cron takes {COMMAND_LIMIT}.",
                       "Move the program or its data home to a shorter path.")
+
+
+def build_line(spec: str, command: str, mark: str) -> bytes:
+    """The line with its end. The time fields stay as they are written; the library does the rest."""
+    slices = build_slices(spec)
+    item = load_library().CronTab(tab="").new(command=command, comment=mark)
+    item.setall(slices.render())
+    rendered: str = item.render()
+    line = spec + rendered.removeprefix(item.slices.render())
+    check_line(line, spec, command, mark)
+    return os.fsencode(line) + b"\n"
 
 
 # --- The table as bytes --------------------------------------------------------------------------
@@ -266,15 +266,19 @@ def run_crontab(argument: str, folder: Path | None = None) -> subprocess.Complet
                       "Ask the administrator to let this account use crontab.") from error
 
 
-def load_table() -> Table:
-    """The account's table. Raises TableUnknown unless it is certain that this is all of it."""
-    result = run_crontab("-l")
-    if result.returncode == 1 and not result.stdout and _NO_TABLE.fullmatch(result.stderr):
-        return Table(b"", False)
-    if result.returncode or result.stderr:
-        raise build_refusal("The crontab could not be listed", result)
-    check_listing(result.stdout)
-    return Table(result.stdout, True)
+def build_refusal(what: str, result: subprocess.CompletedProcess[bytes],
+                  way_out: str = _OTHER_WAY) -> TableUnknown:
+    """The failure for a command that ended badly, or said something that is not understood."""
+    said = clean_text(result.stderr.decode("utf-8", "replace")).strip().rstrip(".")
+    for words, meaning, remedy in _REFUSALS:
+        if words in result.stderr.lower():
+            return TableUnknown(f"{what}: {meaning} ({said}). {UNCHANGED}", remedy)
+    if result.returncode < 0:
+        how = f"crontab was killed by signal {-result.returncode} after {len(result.stdout)} bytes"
+    else:
+        how = f"crontab ended with exit code {result.returncode}"
+    said = f"said: {said}" if said else "gave no reason"
+    return TableUnknown(f"{what}: {how} and {said}. {UNCHANGED}", way_out)
 
 
 def check_listing(raw: bytes) -> None:
@@ -293,19 +297,15 @@ def check_listing(raw: bytes) -> None:
             "and try again.")
 
 
-def build_refusal(what: str, result: subprocess.CompletedProcess[bytes],
-                  way_out: str = _OTHER_WAY) -> TableUnknown:
-    """The failure for a command that ended badly, or said something that is not understood."""
-    said = clean_text(result.stderr.decode("utf-8", "replace")).strip().rstrip(".")
-    for words, meaning, remedy in _REFUSALS:
-        if words in result.stderr.lower():
-            return TableUnknown(f"{what}: {meaning} ({said}). {UNCHANGED}", remedy)
-    if result.returncode < 0:
-        how = f"crontab was killed by signal {-result.returncode} after {len(result.stdout)} bytes"
-    else:
-        how = f"crontab ended with exit code {result.returncode}"
-    said = f"said: {said}" if said else "gave no reason"
-    return TableUnknown(f"{what}: {how} and {said}. {UNCHANGED}", way_out)
+def load_table() -> Table:
+    """The account's table. Raises TableUnknown unless it is certain that this is all of it."""
+    result = run_crontab("-l")
+    if result.returncode == 1 and not result.stdout and _NO_TABLE.fullmatch(result.stderr):
+        return Table(b"", False)
+    if result.returncode or result.stderr:
+        raise build_refusal("The crontab could not be listed", result)
+    check_listing(result.stdout)
+    return Table(result.stdout, True)
 
 
 def keep_copy(home: Home, table: Table) -> Path | None:
@@ -327,7 +327,9 @@ def write_table(home: Home, raw: bytes) -> None:
     with home.lock(home.logs):  # so that nobody takes the file for a dead writer's
         companion.replace_bytes(path, raw)
         try:
-            result = run_crontab(path.name, home.logs)  # Debian's takes no name over 100 bytes
+            # Debian's crontab takes no name over 99 bytes
+            name = str(path) if len(os.fsencode(path)) < 100 else path.name
+            result = run_crontab(name, home.logs)
         finally:
             companion.remove_file(path)
     if result.returncode:
@@ -407,6 +409,19 @@ def load_toml(path: Path, raw: bytes) -> dict[str, Any]:
         raise Refused(f"{path} cannot be read: {error}.", "Mend it, then try again.") from error
 
 
+def replace_value(path: Path, raw: bytes, name: str, value: str) -> bytes:
+    """The file with one value replaced where it stands, a remark behind it kept."""
+    wanted = {**load_toml(path, raw), name: value}
+    pattern = rf"(?m)^([ \t]*{name}[ \t]*=[ \t]*)(\"[^\"\n]*\"|'[^'\n]*'|[^\s#]+)"
+    text = raw.decode()
+    for found in re.finditer(pattern, text):
+        changed = (text[:found.end(1)] + quote_toml(value) + text[found.end():]).encode()
+        if load_toml(path, changed) == wanted:
+            return changed
+    raise Refused(f"{name} in {path} could not be changed safely.",
+                  f"Write it there by hand: {name} = {quote_toml(value)}")
+
+
 def build_toml(path: Path, raw: bytes, values: Mapping[str, str], remark: str) -> bytes:
     """The file with `values` set, all else untouched. Raises Refused where that cannot be done.
 
@@ -424,19 +439,6 @@ def build_toml(path: Path, raw: bytes, values: Mapping[str, str], remark: str) -
         raise Refused(f"{path} could not be changed without touching what is in it.",
                       f"Write these lines into it by hand: {', '.join(new) or list(values)}.")
     return raw
-
-
-def replace_value(path: Path, raw: bytes, name: str, value: str) -> bytes:
-    """The file with one value replaced where it stands, a remark behind it kept."""
-    wanted = {**load_toml(path, raw), name: value}
-    pattern = rf"(?m)^([ \t]*{name}[ \t]*=[ \t]*)(\"[^\"\n]*\"|'[^'\n]*'|[^\s#]+)"
-    text = raw.decode()
-    for found in re.finditer(pattern, text):
-        changed = (text[:found.end(1)] + quote_toml(value) + text[found.end():]).encode()
-        if load_toml(path, changed) == wanted:
-            return changed
-    raise Refused(f"{name} in {path} could not be changed safely.",
-                  f"Write it there by hand: {name} = {quote_toml(value)}")
 
 
 def store_settings(home: Home, values: Mapping[str, str], remark: str) -> None:
@@ -585,8 +587,8 @@ def list_notices(home: Home) -> list[str]:
                          find_daemon(Path("/proc")))
 
 
-# --- Commands ------------------------------------------------------------------------------------
-# Each returns its exit code and what to print.
+# --- What is shown -------------------------------------------------------------------------------
+# Lines of text, one a line of the screen; nothing here reads the table or writes.
 
 
 class Options(NamedTuple):
@@ -604,6 +606,137 @@ class Answer(NamedTuple):
     lines: list[str]
 
 
+def render_line(line: bytes) -> str:
+    """One line of a crontab for the screen."""
+    return clean_text(os.fsdecode(line)).rstrip()
+
+
+def find_line_home(command: str) -> str | None:
+    """The data home that a line names."""
+    import shlex
+    try:
+        words = shlex.split(command)
+        return words[words.index("--home") + 1]
+    except (ValueError, IndexError):
+        return None
+
+
+NAMES: Mapping[str, str] = {DAILY: "Daily check", CATCH_UP: "Catch-up"}
+
+
+def render_next(line: OwnLine, now: datetime) -> str:
+    """When a line fires next, in words."""
+    if not line.enabled:
+        return "switched off with a # in the crontab"
+    try:
+        moment = find_next(line.spec, now)
+    except Refused as refused:
+        return str(refused)
+    if moment is None:
+        return "at the next start of the machine" if line.spec == "@reboot" else "never"
+    return f"next on {companion.render_moment(companion.format_at(moment))}"
+
+
+def render_oddities(home: Home, raw: bytes, line: OwnLine) -> list[str]:
+    """Why a line of ours may not do what it looks like."""
+    lines, named = [], find_line_home(line.command)
+    if named is not None and named != str(home.root):
+        lines.append(f"  It is for {named}, not for this data home. Install again to change that.")
+    above = find_variables_above(raw, line.number)
+    if above:
+        lines.append(f"  The table sets {', '.join(above)} above this line, and that acts on it.")
+    return lines
+
+
+def render_schedule(home: Home, raw: bytes) -> list[str]:
+    """Our lines with their next time, and what is odd about them."""
+    own = sorted(list_own(raw), key=lambda line: line.mark != DAILY)
+    lines = [part for line in own for part in (
+        f"{NAMES[line.mark]}: {render_next(line, home.now())}",
+        f"  {render_line(split_lines(raw)[line.number])}", *render_oddities(home, raw, line))]
+    if not any(line.mark == DAILY for line in own):
+        lines.insert(0, "No daily check is scheduled. `install_schedule.py install` does it.")
+    return lines
+
+
+def render_found(home: Home, own: Sequence[OwnLine], options: Options) -> list[str]:
+    """What an install does to lines that were there already."""
+    lines = []
+    daily = [line for line in own if line.mark == DAILY]
+    if daily and options.at is None:
+        lines.append(f"The time that was there is kept: {daily[0].spec}")
+    elsewhere = {find_line_home(line.command) for line in daily} - {str(home.root)}
+    lines += [f"It takes the place of the line for {name}." for name in sorted(filter(None, elsewhere))]
+    if daily and not daily[0].enabled:
+        lines.append("The line was switched off with a #; it is on again.")
+    if len(daily) > 1:
+        lines.append(f"There were {len(daily)} lines of ours; one is left.")
+    return lines
+
+
+def render_table_kept(before: Table, copy: Path | None) -> list[str]:
+    """That the rest is untouched, and where the copy is."""
+    others = len(list_others(before.raw))
+    told = [f"Lines of others: {others}, all unchanged."] if others else []
+    return [*told, f"The table as it was: {copy}"] if copy else told
+
+
+def render_settings(copied: Iterable[str], differing: Iterable[str], environ: Mapping[str, str]) -> list[str]:
+    """What was copied into companion.toml, and where it and the environment differ."""
+    names = ", ".join(copied)
+    lines = [f"Copied into companion.toml, because only the environment held it: {names}."] if names else []
+    if environ.get("COMPANION_HOME"):
+        lines.append("COMPANION_HOME need not be copied: the line itself names the data home.")
+    return lines + [f"{name}: the environment and companion.toml differ; cron will use companion.toml."
+                    for name in differing]
+
+
+def render_dry_run(before: bytes, after: bytes, values: Mapping[str, str]) -> Answer:
+    """What would change, with nothing changed."""
+    old, new = ([line for line in split_lines(raw) if find_own(line)] for raw in (before, after))
+    lines = [f"- {render_line(line)}" for line in old if line not in new]
+    lines += [f"+ {render_line(line)}" for line in new if line not in old]
+    lines += [f"companion.toml: {name} = {quote_toml(value)}" for name, value in values.items()]
+    return Answer(0, [*(lines or ["Nothing would change."]), "Dry run: nothing was changed."])
+
+
+def render_at(at: str) -> str:
+    """A UTC text on the owner's clock; the text itself if it is none."""
+    try:
+        return companion.render_moment(at)
+    except ValueError:
+        return at
+
+
+def render_run(run: companion.CheckRun) -> str:
+    """One check on one line."""
+    outcome = run.status or f"no end recorded, last step {run.step}"
+    reason = f": {companion.shorten(run.reason, 100)}" if run.reason else ""
+    by = f" · started by {run.started_by}" if run.started_by else ""
+    return companion.clean_line(f"{render_at(run.at)} · {outcome}{reason}{by}")
+
+
+def render_runs(runs: Sequence[companion.CheckRun]) -> list[str]:
+    """The last ten checks, newest first, with their outcome."""
+    return ["Last checks:" if runs else "No check has run yet.",
+            *(f"  {render_run(run)}" for run in reversed(runs[-10:]))]
+
+
+def render_days_missed(home: Home) -> list[str]:
+    """When the last good check was, and the days of the last month that nobody looked at."""
+    state, readings = companion.build_check_state(home), companion.load_readings(home)
+    missed = [day for before, after in pairwise(readings) for day in companion.list_missed_days(
+        before.at, companion.local_day(companion.parse_at(after.at)))]
+    month = companion.local_day(home.now()) - timedelta(days=30)
+    days = [companion.render_date(day) for day in (*missed, *state.missed) if day >= month]
+    lines = [companion.render_check_state(state)]
+    return [*lines, f"Not looked at in the last 30 days: {', '.join(days)}."] if days else lines
+
+
+# --- Commands ------------------------------------------------------------------------------------
+# Each returns its exit code and what to print.
+
+
 def find_lock_folder(home: Home) -> Path:
     """The folder whose lock two installs share, whatever data homes they have."""
     folder = Path(os.path.expanduser("~"))
@@ -612,7 +745,7 @@ def find_lock_folder(home: Home) -> Path:
 
 def find_program(home: Home) -> Path:
     """The folder to run from. A package folder would put every package before the standard library."""
-    folder = Path(companion.__file__).absolute().parent
+    folder = Path(companion.__file__).resolve().parent
     return home.root if folder.name in ("site-packages", "dist-packages") else folder
 
 
@@ -664,52 +797,6 @@ def build_wanted(home: Home, own: Sequence[OwnLine], options: Options) -> dict[s
             for mark, spec in specs.items()}
 
 
-def render_line(line: bytes) -> str:
-    """One line of a crontab for the screen."""
-    return clean_text(os.fsdecode(line)).rstrip()
-
-
-def find_line_home(command: str) -> str | None:
-    """The data home that a line names."""
-    import shlex
-    try:
-        words = shlex.split(command)
-        return words[words.index("--home") + 1]
-    except (ValueError, IndexError):
-        return None
-
-
-def render_found(home: Home, own: Sequence[OwnLine], options: Options) -> list[str]:
-    """What an install does to lines that were there already."""
-    lines = []
-    daily = [line for line in own if line.mark == DAILY]
-    if daily and options.at is None:
-        lines.append(f"The time that was there is kept: {daily[0].spec}")
-    elsewhere = {find_line_home(line.command) for line in daily} - {str(home.root)}
-    lines += [f"It takes the place of the line for {name}." for name in sorted(filter(None, elsewhere))]
-    if daily and not daily[0].enabled:
-        lines.append("The line was switched off with a #; it is on again.")
-    if len(daily) > 1:
-        lines.append(f"There were {len(daily)} lines of ours; one is left.")
-    return lines
-
-
-def render_table_kept(before: Table, copy: Path | None) -> list[str]:
-    """That the rest is untouched, and where the copy is."""
-    others = len(list_others(before.raw))
-    told = [f"Lines of others: {others}, all unchanged."] if others else []
-    return [*told, f"The table as it was: {copy}"] if copy else told
-
-
-def render_dry_run(before: bytes, after: bytes, values: Mapping[str, str]) -> Answer:
-    """What would change, with nothing changed."""
-    old, new = ([line for line in split_lines(raw) if find_own(line)] for raw in (before, after))
-    lines = [f"- {render_line(line)}" for line in old if line not in new]
-    lines += [f"+ {render_line(line)}" for line in new if line not in old]
-    lines += [f"companion.toml: {name} = {quote_toml(value)}" for name, value in values.items()]
-    return Answer(0, [*(lines or ["Nothing would change."]), "Dry run: nothing was changed."])
-
-
 # Written above what goes into companion.toml.
 COPIED = "copied from the environment by install_schedule.py, for cron has none"
 SCHEDULED = "the hour of the daily check, kept by install_schedule.py"
@@ -745,16 +832,6 @@ def cmd_install(home: Home, options: Options, environ: Mapping[str, str]) -> Ans
     return Answer(0, [*lines, *list_notices(home)])
 
 
-def render_settings(copied: Iterable[str], differing: Iterable[str], environ: Mapping[str, str]) -> list[str]:
-    """What was copied into companion.toml, and where it and the environment differ."""
-    names = ", ".join(copied)
-    lines = [f"Copied into companion.toml, because only the environment held it: {names}."] if names else []
-    if environ.get("COMPANION_HOME"):
-        lines.append("COMPANION_HOME need not be copied: the line itself names the data home.")
-    return lines + [f"{name}: the environment and companion.toml differ; cron will use companion.toml."
-                    for name in differing]
-
-
 def cmd_remove(home: Home, options: Options) -> Answer:
     """Take every line of ours out."""
     with companion.lock_folder(find_lock_folder(home)):
@@ -780,78 +857,8 @@ def cmd_status(home: Home) -> Answer:
     return Answer(exit_code, [*lines, *render_days_missed(home), *runs, *list_notices(home)])
 
 
-def render_schedule(home: Home, raw: bytes) -> list[str]:
-    """Our lines with their next time, and what is odd about them."""
-    own = sorted(list_own(raw), key=lambda line: line.mark != DAILY)
-    lines = [part for line in own for part in (
-        f"{NAMES[line.mark]}: {render_next(line, home.now())}",
-        f"  {render_line(split_lines(raw)[line.number])}", *render_oddities(home, raw, line))]
-    if not any(line.mark == DAILY for line in own):
-        lines.insert(0, "No daily check is scheduled. `install_schedule.py install` does it.")
-    return lines
-
-
-NAMES: Mapping[str, str] = {DAILY: "Daily check", CATCH_UP: "Catch-up"}
-
-
-def render_oddities(home: Home, raw: bytes, line: OwnLine) -> list[str]:
-    """Why a line of ours may not do what it looks like."""
-    lines, named = [], find_line_home(line.command)
-    if named is not None and named != str(home.root):
-        lines.append(f"  It is for {named}, not for this data home. Install again to change that.")
-    above = find_variables_above(raw, line.number)
-    if above:
-        lines.append(f"  The table sets {', '.join(above)} above this line, and that acts on it.")
-    return lines
-
-
-def render_next(line: OwnLine, now: datetime) -> str:
-    """When a line fires next, in words."""
-    if not line.enabled:
-        return "switched off with a # in the crontab"
-    try:
-        moment = find_next(line.spec, now)
-    except Refused as refused:
-        return str(refused)
-    if moment is None:
-        return "at the next start of the machine" if line.spec == "@reboot" else "never"
-    return f"next on {companion.render_moment(companion.format_at(moment))}"
-
-
-def render_runs(runs: Sequence[companion.CheckRun]) -> list[str]:
-    """The last ten checks, newest first, with their outcome."""
-    return ["Last checks:" if runs else "No check has run yet.",
-            *(f"  {render_run(run)}" for run in reversed(runs[-10:]))]
-
-
-def render_run(run: companion.CheckRun) -> str:
-    """One check on one line."""
-    outcome = run.status or f"no end recorded, last step {run.step}"
-    reason = f": {companion.shorten(run.reason, 100)}" if run.reason else ""
-    by = f" · started by {run.started_by}" if run.started_by else ""
-    return companion.clean_line(f"{render_at(run.at)} · {outcome}{reason}{by}")
-
-
-def render_at(at: str) -> str:
-    """A UTC text on the owner's clock; the text itself if it is none."""
-    try:
-        return companion.render_moment(at)
-    except ValueError:
-        return at
-
-
-def render_days_missed(home: Home) -> list[str]:
-    """When the last good check was, and the days of the last month that nobody looked at."""
-    state, readings = companion.build_check_state(home), companion.load_readings(home)
-    missed = [day for before, after in pairwise(readings) for day in companion.list_missed_days(
-        before.at, companion.local_day(companion.parse_at(after.at)))]
-    month = companion.local_day(home.now()) - timedelta(days=30)
-    days = [companion.render_date(day) for day in (*missed, *state.missed) if day >= month]
-    lines = [companion.render_check_state(state)]
-    return [*lines, f"Not looked at in the last 30 days: {', '.join(days)}."] if days else lines
-
-
 # --- Command line --------------------------------------------------------------------------------
+# The only place that prints.
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -872,7 +879,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def open_home(flag: str | None, environ: Mapping[str, str]) -> Home:
     """The data home as companion.py would find it, with an absolute path."""
-    root = Path(os.path.abspath(companion.find_root(flag, environ, Path(companion.__file__).absolute())))
+    root = Path(os.path.abspath(companion.find_root(flag, environ, Path(companion.__file__).resolve())))
     return Home(root, companion.load_settings(root, environ, {}))
 
 
@@ -904,8 +911,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return failure.exit_code
     except KeyboardInterrupt:
         return 130
-    for line in answer.lines:
-        show(line)
+    try:
+        for line in answer.lines:
+            show(line)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader had seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return answer.exit_code
 
 

@@ -15,12 +15,13 @@ PROCESS = companion.Process(4711, "cron")
 
 
 class Clock:
-    """The time, moved by hand, and random bytes that follow from it."""
+    """The time, moved by hand and a millisecond by each look, and random bytes that follow from it."""
 
     def __init__(self, now: datetime = START) -> None:
         self.now, self.drawn = now, 0
 
     def __call__(self) -> datetime:
+        self.now += timedelta(milliseconds=1)
         return self.now
 
     def move(self, **by: float) -> None:
@@ -40,18 +41,26 @@ def open_home(root: Path, clock: Clock, **settings: object) -> companion.Home:
 
 def reading(home: companion.Home, rows: list[dict], tries: int = 1, age_s: int = 0, url: str = ""):
     """A load function that gives these list entries."""
+
     def load() -> companion.Fetch:
         found = [companion.build_article(row) for row in rows]
         return companion.Fetch(
-            companion.sort_articles(a for a in found if a), companion.build_receipt(home.now(), home.entropy),
-            companion.format_at(home.now()), tries, url or companion.build_articles_url(home.settings),
-            found.count(None), age_s)
+            companion.sort_articles(a for a in found if a),
+            companion.build_receipt(home.now(), home.entropy),
+            companion.format_at(home.now()),
+            tries,
+            url or companion.build_articles_url(home.settings),
+            found.count(None),
+            age_s,
+        )
+
     return load
 
 
 def failing(kind: type = companion.DevBusy, detail: str = "it answered 429, too many requests"):
     def load() -> companion.Fetch:
         raise kind(detail)
+
     return load
 
 
@@ -61,8 +70,9 @@ def check(home: companion.Home, rows: list[dict] | None = None, load=None, **fet
 
 def ten(**first: object) -> list[dict]:
     """Ten articles, 1 the newest, a day apart."""
-    return [entry(n, **{"title": f"Article {n}", "days": n, **(first if n == 1 else {})})
-            for n in range(1, 11)]
+    return [
+        entry(n, **{"title": f"Article {n}", "days": n, **(first if n == 1 else {})}) for n in range(1, 11)
+    ]
 
 
 def reports(home: companion.Home) -> list[str]:

@@ -26,7 +26,16 @@ from typing import NamedTuple
 DIED = 9
 FAILED = 70
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-AUDITED = {"os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod"}
+AUDITED = {
+    "os.rename",
+    "os.remove",
+    "os.truncate",
+    "os.mkdir",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+    "os.chmod",
+}
 
 
 class Kill(NamedTuple):
@@ -67,14 +76,15 @@ def _is_file(descriptor: int) -> bool:
 
 def _install(counter: _Counter) -> None:
     """Put the counter in the way of every effect of this (forked) process."""
+
     def write(descriptor, data):
         if _is_file(descriptor):
             view = memoryview(data)
-            counter.meet(f"write {len(view)}", lambda: _real_write(descriptor, view[:len(view) // 2]))
+            counter.meet(f"write {len(view)}", lambda: _real_write(descriptor, view[: len(view) // 2]))
         return _real_write(descriptor, data)
 
     def pwrite(descriptor, data, offset):
-        counter.meet("pwrite", lambda: _real_pwrite(descriptor, data[:len(data) // 2], offset))
+        counter.meet("pwrite", lambda: _real_pwrite(descriptor, data[: len(data) // 2], offset))
         return _real_pwrite(descriptor, data, offset)
 
     def fsync(descriptor):
@@ -120,9 +130,14 @@ def kill_once(act: Callable[[Path], object], home: Path, number: int, is_torn: b
     return None if code == 0 else Kill(number, is_torn, effect)
 
 
-def kill_at_every_effect(make_home: Callable[[], Path], act: Callable[[Path], object],
-                         check: Callable[[Path, Kill], None], *, torn: bool = True,
-                         limit: int = 3000) -> list[Kill]:
+def kill_at_every_effect(
+    make_home: Callable[[], Path],
+    act: Callable[[Path], object],
+    check: Callable[[Path, Kill], None],
+    *,
+    torn: bool = True,
+    limit: int = 3000,
+) -> list[Kill]:
     """All kill points of `act`, each one checked. Raises AssertionError naming the point.
 
     With `torn` each write is met twice: nothing of it written, and its first half written.
@@ -139,8 +154,13 @@ def kill_at_every_effect(make_home: Callable[[], Path], act: Callable[[Path], ob
     raise AssertionError(f"no run survived after {limit} kill points")
 
 
-def _kill_and_check(make_home: Callable[[], Path], act: Callable[[Path], object],
-                    check: Callable[[Path, Kill], None], number: int, is_torn: bool) -> Kill | None:
+def _kill_and_check(
+    make_home: Callable[[], Path],
+    act: Callable[[Path], object],
+    check: Callable[[Path, Kill], None],
+    number: int,
+    is_torn: bool,
+) -> Kill | None:
     home = make_home()
     kill = kill_once(act, home, number, is_torn)
     if kill is not None:

@@ -16,22 +16,46 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 SAMPLE = {
-    "type_of": "article", "id": 2900417, "title": "Why [/etc/hosts] still wins: notes on <name> & friends",
-    "description": "A short look at name resolution.", "slug": "why-etchosts-still-wins-4k2p",
-    "url": "https://dev.to/samplewriter/why-etchosts-still-wins-4k2p", "comments_count": 50,
-    "public_reactions_count": 31, "published_timestamp": "2026-11-27T08:15:00Z",
-    "published_at": "2026-11-27T08:15:00Z", "created_at": "2026-11-26T19:02:11Z", "edited_at": None,
-    "cover_image": None, "collection_id": None, "crossposted_at": None,
-    "tag_list": ["networking", "linux"], "tags": "networking, linux",
+    "type_of": "article",
+    "id": 2900417,
+    "title": "Why [/etc/hosts] still wins: notes on <name> & friends",
+    "description": "A short look at name resolution.",
+    "slug": "why-etchosts-still-wins-4k2p",
+    "url": "https://dev.to/samplewriter/why-etchosts-still-wins-4k2p",
+    "comments_count": 50,
+    "public_reactions_count": 31,
+    "published_timestamp": "2026-11-27T08:15:00Z",
+    "published_at": "2026-11-27T08:15:00Z",
+    "created_at": "2026-11-26T19:02:11Z",
+    "edited_at": None,
+    "cover_image": None,
+    "collection_id": None,
+    "crossposted_at": None,
+    "tag_list": ["networking", "linux"],
+    "tags": "networking, linux",
     "user": {"name": "Sample Writer", "username": "samplewriter"},
 }
 
 NASTY_TITLES = (
-    "clear \x1b[2J\x1b[H the screen", "a return\rChecked: all fine", "back\b\b\b\bspace and bell \x07",
-    "8-bit \x9b31m csi", "clip \x1b]52;c;aGk=\x07 board", "bidi \u202egnp.exe", "zero\u200bwidth and tag \U000e0041",
-    "lone \ud800 surrogate", "line\nbreak\u2028and paragraph\u2029", "emoji 🦊 and 漢字 and e\u0301",
-    "markup [/red] [bold] :100: [link=x]y[/link]", "`code` | pipe | <script>alert(1)</script>",
-    "![x](http://tracker.invalid/x.png)", "# heading", "    indented", "nul \x00 byte", "x" * 5000, "", "   ",
+    "clear \x1b[2J\x1b[H the screen",
+    "a return\rChecked: all fine",
+    "back\b\b\b\bspace and bell \x07",
+    "8-bit \x9b31m csi",
+    "clip \x1b]52;c;aGk=\x07 board",
+    "bidi \u202egnp.exe",
+    "zero\u200bwidth and tag \U000e0041",
+    "lone \ud800 surrogate",
+    "line\nbreak\u2028and paragraph\u2029",
+    "emoji 🦊 and 漢字 and e\u0301",
+    "markup [/red] [bold] :100: [link=x]y[/link]",
+    "`code` | pipe | <script>alert(1)</script>",
+    "![x](http://tracker.invalid/x.png)",
+    "# heading",
+    "    indented",
+    "nul \x00 byte",
+    "x" * 5000,
+    "",
+    "   ",
 )
 
 
@@ -41,6 +65,7 @@ def entry(id: int = 2900417, **changes: object) -> dict[str, object]:
     made = dict(SAMPLE, id=id)
     if days is not None:
         from datetime import UTC, datetime, timedelta
+
         when = datetime(2026, 11, 27, 8, 15, tzinfo=UTC) - timedelta(days=int(str(days)))
         made["published_timestamp"] = made["published_at"] = f"{when:%Y-%m-%dT%H:%M:%SZ}"
     return {**made, **changes}
@@ -85,32 +110,45 @@ def busy(retry_after=None):
 
 def half_body(entries):
     """Says how long the list is and hangs up in the middle of it."""
+
     def answer(handler):
         body = json.dumps(entries).encode()
-        _send(handler, 200, body[:len(body) // 2],
-              {"Content-Type": "application/json", "Content-Length": str(len(body))})
+        _send(
+            handler,
+            200,
+            body[: len(body) // 2],
+            {"Content-Type": "application/json", "Content-Length": str(len(body))},
+        )
         handler.close_connection = True
+
     return answer
 
 
 def half_chunks(entries):
     """The same in chunks, without the closing one."""
+
     def answer(handler):
         body = json.dumps(entries).encode()[:100]
-        _send(handler, 200, b"%x\r\n%s\r\n" % (len(body), body),
-              {"Content-Type": "application/json", "Transfer-Encoding": "chunked"})
+        _send(
+            handler,
+            200,
+            b"%x\r\n%s\r\n" % (len(body), body),
+            {"Content-Type": "application/json", "Transfer-Encoding": "chunked"},
+        )
         handler.close_connection = True
+
     return answer
 
 
 def cut_json(entries):
     """A whole answer whose JSON is half."""
     body = json.dumps(entries).encode()
-    return raw(body[:len(body) // 2])
+    return raw(body[: len(body) // 2])
 
 
 def huge_body(size=200_000_000, declare=True):
     """`size` bytes, made as they are sent. The handler notes how many left before the client hung up."""
+
     def answer(handler):
         handler.send_response(200)
         handler.send_header("Content-Type", "application/json")
@@ -127,25 +165,31 @@ def huge_body(size=200_000_000, declare=True):
             pass
         handler.server.stub.sent = sent
         handler.close_connection = True
+
     return answer
 
 
 def bomb(size=200_000_000):
     """A small compressed body that unpacks to `size` bytes, sent though identity was asked for."""
+
     def answer(handler):
         import zlib
+
         packer = zlib.compressobj(9, zlib.DEFLATED, 31)
         block = b" " * 1_000_000
         body = b"".join(packer.compress(block) for _ in range(size // len(block))) + packer.flush()
         _send(handler, 200, body, {"Content-Type": "application/json", "Content-Encoding": "gzip"})
+
     return answer
 
 
 def silence():
     """Takes the request and never answers (until the stub closes)."""
+
     def answer(handler):
         handler.server.stub.closing.wait(30)
         handler.close_connection = True
+
     return answer
 
 
@@ -163,7 +207,8 @@ def _dribble(handler, first):
 def dribble_body():
     """A byte of the body now and then, for ever."""
     return lambda handler: _dribble(
-        handler, b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 999999\r\n\r\n[")
+        handler, b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 999999\r\n\r\n["
+    )
 
 
 def dribble_header():
@@ -177,8 +222,10 @@ def redirect(target, code=302):
 
 def hang_up():
     """Closes without a word."""
+
     def answer(handler):
         handler.close_connection = True
+
     return answer
 
 
@@ -249,6 +296,7 @@ def main():
     """Run by hand or from another process: `stub_dev.py ENTRIES.json [PORTFILE]` serves that file,
     read again for each request, until it is killed."""
     import sys
+
     path = Path(sys.argv[1])
     stub = StubDev()
     stub.script(lambda handler: articles(json.loads(path.read_text()))(handler))

@@ -36,6 +36,7 @@ def zone(monkeypatch):
     def set_zone(name):
         monkeypatch.setenv("TZ", name)
         time.tzset()
+
     yield set_zone
     monkeypatch.undo()
     time.tzset()
@@ -66,8 +67,9 @@ def dev():
 def live(home, dev, *answers):
     """A check that really fetches, from the stub."""
     dev.script(*answers)
-    served = companion.Home(home.root, home.settings._replace(dev_url=dev.url), now=home.now,
-                            entropy=home.entropy)
+    served = companion.Home(
+        home.root, home.settings._replace(dev_url=dev.url), now=home.now, entropy=home.entropy
+    )
     return companion.run_daily(served, sleep=lambda s: None)
 
 
@@ -76,8 +78,10 @@ def test_known_case_50_to_51_comments(home, clock, dev):
     next_day(clock)
     outcome = live(home, dev, stub.articles([entry(comments_count=51)]))
     attention = section(outcome.text, "What deserves attention")
-    assert "A comment is new on “Why [/etc/hosts] still wins: notes on <name> & friends”: " \
-           "comments_count 50 → 51" in attention
+    assert (
+        "A comment is new on “Why [/etc/hosts] still wins: notes on <name> & friends”: "
+        "comments_count 50 → 51" in attention
+    )
     assert "The comment text was not retrieved, so who wrote it and what it says are unknown." in attention
     assert "nothing needs your attention" not in outcome.text.lower()
     assert outcome.status == "ok" and outcome.exit_code == 0
@@ -93,10 +97,16 @@ def test_known_case_31_to_32_reactions(home, clock, dev):
 
 
 FAULTS = {
-    "403": stub.status(403), "429": stub.busy(), "503": stub.status(503, stub.html_page()),
-    "html": stub.status(200, stub.html_page()), "object": stub.raw(b'{"error":"x"}'),
-    "half": stub.half_body([entry()]), "huge": stub.huge_body(4_000_000), "unknown name": stub.articles([]),
-    "redirect": stub.redirect("https://example.invalid/"), "hang up": stub.hang_up(),
+    "403": stub.status(403),
+    "429": stub.busy(),
+    "503": stub.status(503, stub.html_page()),
+    "html": stub.status(200, stub.html_page()),
+    "object": stub.raw(b'{"error":"x"}'),
+    "half": stub.half_body([entry()]),
+    "huge": stub.huge_body(4_000_000),
+    "unknown name": stub.articles([]),
+    "redirect": stub.redirect("https://example.invalid/"),
+    "hang up": stub.hang_up(),
 }
 
 
@@ -135,7 +145,7 @@ def test_no_account_is_told_and_not_asked_for(home, clock):
     bare = companion.Home(home.root, companion.Settings(), now=clock, entropy=clock.entropy)
     outcome = companion.run_daily(bare)
     assert outcome.exit_code == 0 and "no account is set" in outcome.text
-    assert "source none" in outcome.text
+    assert "source none" in outcome.text and "receipt none, 0 tries" in outcome.text
 
 
 # The report.
@@ -160,8 +170,11 @@ def test_what_was_checked_names_source_receipt_process_parent_and_heads(home, cl
     companion.remember(companion.Records(home), "note", "a line", companion.Origin("typed"))
     checked = section(check(home, ten(), tries=3).text, "What was checked")
     assert "- source https://dev.to/api/articles?username=samplewriter&per_page=10" in checked
-    assert re.search(r"- receipt r20261127-080500-[0-9a-f]{4}, read at 27 Nov 2026 08:05 "
-                     r"\(2026-11-27T08:05:00\.000Z\), 10 articles, 3 tries", checked)
+    assert re.search(
+        r"- receipt r20261127-080500-[0-9a-f]{4}, read at 27 Nov 2026 08:05 "
+        r"\(2026-11-27T08:05:00\.\d{3}Z\), 10 articles, 3 tries",
+        checked,
+    )
     assert re.search(r"- check c20261127-080500-[0-9a-f]{4}, process 4711, started by cron", checked)
     assert re.search(r"(?m)^- chain memory 1 sha256:[0-9a-f]{16}$", checked)
     assert re.search(r"(?m)^- chain decisions 0 sha256:[0-9a-f]{16}$", checked)
@@ -187,8 +200,14 @@ def test_a_title_cannot_forge_a_witness_or_a_line(home, clock):
     forged = "chain memory 999 sha256:" + "0" * 64
     check(home, [entry(1, title=forged), *ten()[1:]])
     next_day(clock)
-    outcome = check(home, [entry(1, title=f"again {forged}", comments_count=60),
-                           entry(12, title="    m1  x", days=-1), *ten()[1:9]])
+    outcome = check(
+        home,
+        [
+            entry(1, title=f"again {forged}", comments_count=60),
+            entry(12, title="    m1  x", days=-1),
+            *ten()[1:9],
+        ],
+    )
     assert companion.Records(home).memory.verify(full=True).verdict == "fine"
     assert not re.search(r"(?m)^- chain memory 999|^## .*chain", outcome.text)
     assert [f for f in companion.FINGERPRINT.findall(outcome.text) if f[1] == "999"] == []
@@ -214,7 +233,10 @@ def test_markup_in_titles_stays_letter_for_letter(home, clock):
     title = "Why [/etc/hosts] `x` | <b> ![i](http://t.invalid) :100: wins"
     check(home, [entry(title=title)])
     next_day(clock)
-    assert f"    “{title}”: comments_count 50 → 51\n" in check(home, [entry(title=title, comments_count=51)]).text
+    assert (
+        f"    “{title}”: comments_count 50 → 51\n"
+        in check(home, [entry(title=title, comments_count=51)]).text
+    )
 
 
 def test_an_observation_names_title_field_both_readings_and_its_origin(home, clock):
@@ -223,12 +245,21 @@ def test_an_observation_names_title_field_both_readings_and_its_origin(home, clo
     outcome = check(home, ten(comments_count=51))
     records = companion.Records(home)
     records.refresh()
-    record, = [r for r in records.all() if r.kind == "observation"]
+    (record,) = [r for r in records.all() if r.kind == "observation"]
     assert record.text == "“Article 1”: comments_count 50 → 51"
-    assert (record.author, record.path, record.input, record.standing) == ("code", "daily:check", "none", "observed")
+    assert (record.author, record.path, record.input, record.standing) == (
+        "code",
+        "daily:check",
+        "none",
+        "observed",
+    )
     receipt = re.search(r"receipt (r\S+),", outcome.text)[1]
-    assert record.source == {"tool": "dev_articles", "receipt": receipt, "key": f"{receipt}:1:comments_count",
-                             "url": "https://dev.to/api/articles?username=samplewriter&per_page=10"}
+    assert record.source == {
+        "tool": "dev_articles",
+        "receipt": receipt,
+        "key": f"{receipt}:1:comments_count",
+        "url": "https://dev.to/api/articles?username=samplewriter&per_page=10",
+    }
     assert f"    {record.text}\n" in outcome.text
 
 
@@ -244,7 +275,9 @@ def test_several_comments_and_several_articles(home, clock):
 def test_a_new_article_alone_says_nothing_of_comments(home, clock):
     check(home, ten()[:3])
     next_day(clock)
-    attention = section(check(home, [entry(20, title="One", days=-1), *ten()[:3]]).text, "What deserves attention")
+    attention = section(
+        check(home, [entry(20, title="One", days=-1), *ten()[:3]]).text, "What deserves attention"
+    )
     assert attention == "    A new article: “One”"
 
 
@@ -263,8 +296,10 @@ def test_a_count_that_was_that_high_before_leaves_open_what_is_new(home, clock):
         check(home, ten(comments_count=count))
         next_day(clock)
     text = check(home, ten(comments_count=51)).text
-    assert "A comment is new on “Article 1”: comments_count 50 → 51 " \
-           "(it was that high before, 27 Nov 2026 08:05, so some may be old ones)" in text
+    assert (
+        "A comment is new on “Article 1”: comments_count 50 → 51 "
+        "(it was that high before, 27 Nov 2026 08:05, so some may be old ones)" in text
+    )
 
 
 def test_a_changed_title_keeps_the_article(home, clock):
@@ -279,8 +314,10 @@ def test_the_eleventh_article_pushes_out_the_tenth(home, clock):
     check(home, ten())
     next_day(clock)
     outcome = check(home, [entry(11, title="Fresh", days=-1), *ten()[:9]])
-    assert "“Article 10” left the window of the latest ten: last reading comments_count 50, " \
-           "public_reactions_count 31" in outcome.text
+    assert (
+        "“Article 10” left the window of the latest ten: last reading comments_count 50, "
+        "public_reactions_count 31" in outcome.text
+    )
     assert "A new article: “Fresh”" in outcome.text and "removed" not in outcome.text
     assert len(figures(home)) == 10
     next_day(clock)
@@ -294,7 +331,10 @@ def test_an_article_that_comes_back_is_not_new(home, clock):
     next_day(clock)
     check(home, [entry(11, title="Fresh", days=-1), *ten()[:9]])
     next_day(clock)
-    outcome = check(home, [entry(11, title="Fresh", days=-1), *ten()[1:9], ten(comments_count=52)[9] | {"comments_count": 52}])
+    outcome = check(
+        home,
+        [entry(11, title="Fresh", days=-1), *ten()[1:9], ten(comments_count=52)[9] | {"comments_count": 52}],
+    )
     assert "“Article 10” is back in the list: comments_count 52" in outcome.text
     assert "“Article 10”: comments_count 50 → 52" in outcome.text
     assert "A new article" not in outcome.text
@@ -316,7 +356,8 @@ def test_a_missing_article_is_never_called_removed(home, clock):
     next_day(clock)
     first = check(home, rows)
     assert "“Article 2” was not in the list, so its counts were not read" in section(
-        first.text, "What was not looked at")
+        first.text, "What was not looked at"
+    )
     assert observations(home) == [] and set(figures(home)) == {1, 2, 3}
     next_day(clock)
     second = check(home, rows)
@@ -338,13 +379,17 @@ def test_an_older_list_from_the_edge_moves_nothing(home, clock):
     clock.move(hours=2)
     outcome = check(home, old)
     assert outcome.status == "failed" and outcome.exit_code == 0
-    assert "DEV served an older copy of the article list, so nothing was compared: its newest article is of " \
-           "26 Nov 2026, the last good list had one of 28 Nov 2026." in outcome.text
+    assert (
+        "DEV served an older copy of the article list, so nothing was compared: its newest article is of "
+        "26 Nov 2026, the last good list had one of 28 Nov 2026." in outcome.text
+    )
     assert companion.load_snapshot(home) == before and observations(home) == []
     assert len(companion.load_readings(home)) == 1
     clock.move(hours=2)
     fresh = check(home, newer)
-    assert "No change" in fresh.summary and "new article" not in section(fresh.text, "What deserves attention")
+    assert "No change" in fresh.summary and "new article" not in section(
+        fresh.text, "What deserves attention"
+    )
 
 
 def test_a_list_without_its_newest_is_believed_when_counts_rose(home, clock):
@@ -397,7 +442,9 @@ def test_entries_that_cannot_be_read_conclude_nothing(home, clock):
 
 
 def test_drafts_and_equal_dates_give_no_change(home, clock):
-    rows = [entry(n, title=f"T{n}") for n in range(1, 9)] + [entry(9, published_timestamp=None, published_at=None)]
+    rows = [entry(n, title=f"T{n}") for n in range(1, 9)] + [
+        entry(9, published_timestamp=None, published_at=None)
+    ]
     check(home, rows)
     next_day(clock)
     assert check(home, rows[::-1]).summary == "No change; nothing needs your attention."
@@ -434,10 +481,24 @@ def test_a_bundle_that_cannot_be_read_is_kept_and_told_once(home, clock):
     assert "could not be read" not in check(home, ten()).text
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "/tmp/x.md", "2026-11-29_080500.md/../x", "x.md", ".check.lock"])
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "/tmp/x.md", "2026-11-29_080500.md/../x", "x.md", ".check.lock"]
+)
 def test_a_bundle_cannot_name_a_file_elsewhere(name):
-    bundle = {"version": 1, "run": "c", "at": "", "summary": "", "report_name": name, "report": "", "memory_ids": [],
-              "interrupted": [], "observations": [], "reading": None, "snapshot": None, "stop": {}}
+    bundle = {
+        "version": 1,
+        "run": "c",
+        "at": "",
+        "summary": "",
+        "report_name": name,
+        "report": "",
+        "memory_ids": [],
+        "interrupted": [],
+        "observations": [],
+        "reading": None,
+        "snapshot": None,
+        "stop": {},
+    }
     with pytest.raises(ValueError, match="no proper name"):
         companion.parse_bundle(json.dumps(bundle).encode())
 
@@ -452,7 +513,8 @@ def test_a_damaged_ledger_needs_attention_and_exit_code_4(home, clock):
     next_day(clock)
     outcome = check(home, ten())
     assert outcome.exit_code == 4 and "The decisions ledger is rewritten" in section(
-        outcome.text, "What deserves attention")
+        outcome.text, "What deserves attention"
+    )
     assert "nothing needs your attention" not in outcome.text.lower()
     assert "- decisions ledger rewritten" in outcome.text
 
@@ -468,11 +530,16 @@ def test_memory_lists_what_lapses_and_waits_once_each(home, clock):
     companion.add_note(records, "gull", "a helper's line")
     memory = section(check(home, ten()).text, "Memory")
     assert "Lapsing soon. /renew ID keeps one.\n\n    m1  note, lapses on 28 Nov 2026  “soon gone”" in memory
-    assert "Waiting for confirmation. /confirm ID or /discard ID.\n\n    m2  note by helper:gull, lapses on " \
-           "4 Dec 2026  “a helper's line”" in memory
+    assert (
+        "Waiting for confirmation. /confirm ID or /discard ID.\n\n    m2  note by helper:gull, lapses on "
+        "4 Dec 2026  “a helper's line”" in memory
+    )
     clock.move(days=1)
     memory = section(check(home, ten()).text, "Memory")
-    assert "Lapsed, no longer recalled. /renew ID brings one back.\n\n    m1  note, lapsed on 28 Nov 2026" in memory
+    assert (
+        "Lapsed, no longer recalled. /renew ID brings one back.\n\n    m1  note, lapsed on 28 Nov 2026"
+        in memory
+    )
     records.refresh()
     assert records.get("m1").state == "lapsed"
     clock.move(days=1)
@@ -496,7 +563,10 @@ def test_the_busiest_helper_does_not_fill_the_report(home, clock):
     for number in range(40):
         companion.add_note(records, "gull", f"line {number}")
     memory = section(check(home, ten()).text, "Memory")
-    assert memory.count("by helper:gull") == companion.REPORT_ITEMS and "and 20 more: /memory lists them" in memory
+    assert (
+        memory.count("by helper:gull") == companion.REPORT_ITEMS
+        and "and 20 more: /memory lists them" in memory
+    )
 
 
 def test_observations_that_lapse_are_only_counted(home, clock):
@@ -509,12 +579,20 @@ def test_observations_that_lapse_are_only_counted(home, clock):
 
 
 def test_quiet_memory_says_so(home):
-    assert section(check(home, ten()).text, "Memory") == "Nothing lapses soon and nothing waits for confirmation."
+    assert (
+        section(check(home, ten()).text, "Memory")
+        == "Nothing lapses soon and nothing waits for confirmation."
+    )
 
 
 def forget(home, records, record_id):
-    companion.forget(records, record_id, "cli:--forget", companion.Origin(),
-                     lambda record, words: companion.sweep_home(home, record, words))
+    companion.forget(
+        records,
+        record_id,
+        "cli:--forget",
+        companion.Origin(),
+        lambda record, words: companion.sweep_home(home, record, words),
+    )
 
 
 def test_the_bundle_holds_no_words_of_a_record(home, clock, monkeypatch):
@@ -557,7 +635,10 @@ def test_a_taken_name_gets_a_number(home, clock):
     for _ in range(3):
         check(home, ten())
     assert sorted(p.name for p in home.reports.glob("*.md")) == [
-        "2026-11-27_080500.md", "2026-11-27_080500_2.md", "2026-11-27_080500_3.md"]
+        "2026-11-27_080500.md",
+        "2026-11-27_080500_2.md",
+        "2026-11-27_080500_3.md",
+    ]
     assert companion.find_report(home).name == "2026-11-27_080500_3.md"
 
 
@@ -585,12 +666,34 @@ def test_the_newest_report_by_number_not_by_name(home, clock):
 
 def test_start_steps_and_stop_are_logged(home):
     outcome = check(home, ten())
-    names = [(e["event"], e.get("step")) for e in companion.load_events(home) if e["event"].startswith("daily")]
-    assert names == [("daily_start", None), *(("daily_step", step) for step in (
-        "replay", "fetch", "compare", "bundle", "report", "observations", "readings", "lapses", "snapshot", "clear")),
-        ("daily_stop", None)]
+    names = [
+        (e["event"], e.get("step")) for e in companion.load_events(home) if e["event"].startswith("daily")
+    ]
+    assert names == [
+        ("daily_start", None),
+        *(
+            ("daily_step", step)
+            for step in (
+                "replay",
+                "fetch",
+                "compare",
+                "bundle",
+                "report",
+                "observations",
+                "readings",
+                "lapses",
+                "snapshot",
+                "clear",
+            )
+        ),
+        ("daily_stop", None),
+    ]
     stop = events(home, "daily_stop")[0]
-    assert stop["status"] == "ok" and stop["report"] == outcome.report.name and stop["receipt"].startswith("r2026")
+    assert (
+        stop["status"] == "ok"
+        and stop["report"] == outcome.report.name
+        and stop["receipt"].startswith("r2026")
+    )
     assert events(home, "daily_start")[0]["started_by"] == "cron"
 
 
@@ -607,6 +710,31 @@ def test_a_start_without_a_stop_is_told_once_with_its_step(home, clock):
     line = "- The check of 27 Nov 2026 09:05 was interrupted at the step “fetch”. It had changed nothing."
     assert line in section(check(home, ten()).text, "What was not looked at")
     clock.move(hours=1)
+    assert "interrupted" not in check(home, ten()).text
+
+
+def test_many_failed_and_interrupted_checks_are_summed_up(home, clock):
+    check(home, ten())
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    for _ in range(12):
+        clock.move(hours=1)
+        check(home, load=failing())
+        with pytest.raises(KeyboardInterrupt):
+            check(home, load=interrupt)
+    gaps = section(check(home, ten()).text, "What was not looked at")
+    assert gaps.count(" failed. The article list on DEV") == 5 and "7 earlier checks failed too." in gaps
+    # each failed check told the interrupted one before it
+    assert gaps.count("was interrupted at the step") == 1
+    for _ in range(12):
+        with pytest.raises(KeyboardInterrupt):
+            check(home, load=interrupt)
+    gaps = section(check(home, ten()).text, "What was not looked at")
+    assert (
+        gaps.count("was interrupted at the step") == 10 and "2 earlier checks were interrupted too." in gaps
+    )
     assert "interrupted" not in check(home, ten()).text
 
 
@@ -668,13 +796,19 @@ def at(text):
 
 
 DUE = [  # last good check, now, due? all local in Europe/Berlin, scheduled at 08:00
-    (None, "2026-11-27T07:00", True), (None, "2026-11-27T09:00", True),
-    ("2026-11-27T08:01", "2026-11-27T09:00", False), ("2026-11-27T08:01", "2026-11-28T07:59", False),
-    ("2026-11-27T08:01", "2026-11-28T08:00", True), ("2026-11-27T08:01", "2026-12-05T03:00", True),
+    (None, "2026-11-27T07:00", True),
+    (None, "2026-11-27T09:00", True),
+    ("2026-11-27T08:01", "2026-11-27T09:00", False),
+    ("2026-11-27T08:01", "2026-11-28T07:59", False),
+    ("2026-11-27T08:01", "2026-11-28T08:00", True),
+    ("2026-11-27T08:01", "2026-12-05T03:00", True),
     ("2026-11-27T06:30", "2026-11-27T09:00", False),  # today's check is good
-    ("2026-11-26T23:30", "2026-11-27T07:00", False), ("2026-11-26T23:30", "2026-11-27T08:30", True),
-    ("2027-03-27T08:00", "2027-03-28T07:30", False), ("2027-03-27T08:00", "2027-03-28T08:30", True),  # a day of 23 h
-    ("2027-10-30T08:00", "2027-10-31T07:30", False), ("2027-10-30T08:00", "2027-10-31T08:30", True),  # a day of 25 h
+    ("2026-11-26T23:30", "2026-11-27T07:00", False),
+    ("2026-11-26T23:30", "2026-11-27T08:30", True),
+    ("2027-03-27T08:00", "2027-03-28T07:30", False),
+    ("2027-03-27T08:00", "2027-03-28T08:30", True),  # a day of 23 h
+    ("2027-10-30T08:00", "2027-10-31T07:30", False),
+    ("2027-10-30T08:00", "2027-10-31T08:30", True),  # a day of 25 h
     ("2026-12-30T08:00", "2026-11-27T09:00", True),  # from the future: a clock that was wrong
 ]
 
@@ -688,7 +822,9 @@ def test_if_due(home, clock, zone, last, now, due):
     clock.now = at(now)
     assert companion.is_check_due(home, "08:00", clock.now) is due
     before = len(reports(home))
-    outcome = companion.run_daily(home, reading(home, ten()), process=companion.Process(1, "cron"), if_due=True)
+    outcome = companion.run_daily(
+        home, reading(home, ten()), process=companion.Process(1, "cron"), if_due=True
+    )
     assert outcome.status == ("ok" if due else "not_due") and outcome.exit_code == 0
     assert len(reports(home)) == before + due
     again = companion.run_daily(home, reading(home, ten()), process=companion.Process(1, "cron"), if_due=True)
@@ -708,11 +844,21 @@ def test_if_due_an_unfinished_check_is_due(home, clock):
     assert companion.is_check_due(home, "08:00", clock.now)
 
 
-@pytest.mark.parametrize("name", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/St_Johns",
-                                  "Africa/Cairo", "Pacific/Auckland", "UTC", "Asia/Kathmandu", "America/Santiago"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Europe/Berlin",
+        "America/New_York",
+        "Australia/Lord_Howe",
+        "Africa/Cairo",
+        "UTC",
+        "Asia/Kathmandu",
+        "America/Santiago",
+    ],
+)
 @pytest.mark.parametrize("schedule", ["00:00", "02:30", "08:00", "23:59"])
 def test_every_day_of_a_year_is_due_once(zone, name, schedule):
-    """Hour by hour through a year: the scheduled moments are one a day, none twice, none left out."""
+    """Through a year by two hours: the scheduled moments are one a day, none twice, none left out."""
     zone(name)
     moment, end, seen = at("2026-01-01T00:30"), at("2027-01-02T00:30"), []
     while moment < end:
@@ -721,7 +867,7 @@ def test_every_day_of_a_year_is_due_once(zone, name, schedule):
         if not seen or seen[-1] != scheduled:
             assert not seen or scheduled > seen[-1]
             seen.append(scheduled)
-        moment += timedelta(hours=1)
+        moment += timedelta(hours=2)
     days = [companion.local_day(when) for when in seen]
     assert len(days) == len(set(days)) and (max(days) - min(days)).days == len(days) - 1
 
@@ -734,7 +880,8 @@ def test_a_schedule_that_is_no_time_is_refused(text):
 
 MISSED = [  # zone, last good, until, days
     ("Europe/Berlin", "2026-11-26T09:00", "2026-11-29", ["2026-11-27", "2026-11-28"]),
-    ("Europe/Berlin", "2026-11-28T23:59", "2026-11-29", []), ("Europe/Berlin", "2026-11-29T00:01", "2026-11-29", []),
+    ("Europe/Berlin", "2026-11-28T23:59", "2026-11-29", []),
+    ("Europe/Berlin", "2026-11-29T00:01", "2026-11-29", []),
     ("Europe/Berlin", "2027-03-27T23:30", "2027-03-29", ["2027-03-28"]),
     ("Europe/Berlin", "2027-10-30T23:30", "2027-11-01", ["2027-10-31"]),
     ("America/Santiago", "2026-09-05T12:00", "2026-09-07", ["2026-09-06"]),  # midnight does not exist
@@ -772,8 +919,10 @@ def test_a_long_absence_is_named_by_its_ends(home, clock):
 
 
 def test_the_state_for_the_first_screen(home, clock):
-    assert companion.render_check_state(companion.build_check_state(home)) == \
-        "No daily check has looked at DEV yet. /daily does."
+    assert (
+        companion.render_check_state(companion.build_check_state(home))
+        == "No daily check has looked at DEV yet. /daily does."
+    )
     check(home, ten())
     state = companion.build_check_state(home)
     assert not state.is_late and state.missed == () and state.last_run.status == "ok"
@@ -785,10 +934,14 @@ def test_the_state_for_the_first_screen(home, clock):
     check(home, load=failing())
     state = companion.build_check_state(home)
     assert state.last_run.status == "failed" and [str(d) for d in state.missed] == [
-        "2026-11-28", "2026-11-29", "2026-11-30"]
+        "2026-11-28",
+        "2026-11-29",
+        "2026-11-30",
+    ]
     assert companion.render_check_state(state) == (
         "Last good daily check: 27 Nov 2026 08:05; it is late, not looked at: 28 Nov 2026, 29 Nov 2026, "
-        "30 Nov 2026. /daily checks now.")
+        "30 Nov 2026. /daily checks now."
+    )
 
 
 def test_report_names_and_days_are_local(home, clock, zone):
@@ -828,7 +981,11 @@ def test_lines_that_cannot_be_read_stay_and_count_for_nothing(home, clock):
 
 
 def table_row(text, title):
-    return next(line for line in text.splitlines() if line.startswith(f"    “{title}”  ")).split("”", 1)[1].split()
+    return (
+        next(line for line in text.splitlines() if line.startswith(f"    “{title}”  "))
+        .split("”", 1)[1]
+        .split()
+    )
 
 
 def test_the_table_has_the_change_since_the_last_check_and_over_seven_days(home, clock):
@@ -848,9 +1005,21 @@ def test_the_table_says_when_there_was_no_check_seven_days_ago(home, clock):
     assert "7 d: since the last good check of 28 Nov 2026, and there was none" in outcome.text
 
 
+@pytest.mark.parametrize(
+    "title", ["short", "x" * 160, "漢字" * 40, "e\u0301" * 80, "🦊" * 30, "chain memory 9 sha256:" + "0" * 64]
+)
+def test_the_table_stays_in_its_columns(home, title):
+    outcome = check(home, [entry(title=title)])
+    rows = [line for line in outcome.text.splitlines() if re.search(r"50 +– +– +31 +– +–$", line)]
+    from wcwidth import wcswidth
+
+    assert len(rows) == 1 and (wcswidth(rows[0]) == 79 or "sha256" in title)
+
+
 def trend(home, days, clock):
-    return companion.render_trend(companion.load_readings(home), days, companion.load_titles(home),
-                                  companion.local_day(clock()))
+    return companion.render_trend(
+        companion.load_readings(home), days, companion.load_titles(home), companion.local_day(clock())
+    )
 
 
 def test_the_trend_shows_gaps_where_no_check_was_good(home, clock):
@@ -858,8 +1027,11 @@ def test_the_trend_shows_gaps_where_no_check_was_good(home, clock):
         clock.now = START + timedelta(days=step)
         check(home, ten(comments_count=50 + step * 7, public_reactions_count=31)[:2])
     lines = trend(home, 5, clock)
-    assert lines[1:4] == ["“Article 1”", "  comments_count          ·▁▃·█  50 → 71",
-                          "  public_reactions_count  ·▄▄·▄  31 → 31"]
+    assert lines[1:4] == [
+        "“Article 1”",
+        "  comments_count          ·▁▃·█  50 → 71",
+        "  public_reactions_count  ·▄▄·▄  31 → 31",
+    ]
     assert len(lines) == 7 and "26 Nov 2026 to 30 Nov 2026" in lines[0] and "no good check" in lines[0]
 
 
@@ -881,42 +1053,86 @@ def test_a_trend_without_readings_says_so(home, clock):
 
 TEXT = st.text(max_size=30)
 COUNT = st.none() | st.integers(0, 10**9 - 1)
-SEEN = st.builds(companion.Seen, st.integers(1, 2**62), TEXT, TEXT, st.none() | TEXT, COUNT, COUNT, st.none() | TEXT)
+SEEN = st.builds(
+    companion.Seen, st.integers(1, 2**62), TEXT, TEXT, st.none() | TEXT, COUNT, COUNT, st.none() | TEXT
+)
 AT = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1)).map(
-    lambda when: companion.format_at(when.replace(tzinfo=UTC)))
+    lambda when: companion.format_at(when.replace(tzinfo=UTC))
+)
 
 
-@given(st.builds(companion.Snapshot, AT, TEXT, TEXT, st.lists(SEEN, max_size=4).map(tuple),
-                 st.lists(SEEN, max_size=3).map(tuple)))
+@given(
+    st.builds(
+        companion.Snapshot,
+        AT,
+        TEXT,
+        TEXT,
+        st.lists(SEEN, max_size=4).map(tuple),
+        st.lists(SEEN, max_size=3).map(tuple),
+    )
+)
 def test_snapshot_format_and_parser_are_inverse(snapshot):
     assert companion.parse_snapshot(companion.format_snapshot(snapshot)) == snapshot
 
 
-@given(st.builds(companion.Reading, AT, TEXT, st.dictionaries(st.integers(1, 2**62), st.tuples(COUNT, COUNT), max_size=5)))
+@given(
+    st.builds(
+        companion.Reading,
+        AT,
+        TEXT,
+        st.dictionaries(st.integers(1, 2**62), st.tuples(COUNT, COUNT), max_size=5),
+    )
+)
 def test_reading_format_and_parser_are_inverse(reading):
     line = companion.format_reading(reading)
     assert b"\n" not in line and companion.parse_reading(line) == reading
 
 
-@pytest.mark.parametrize("raw", [b"5", b"[]", b"{}", b"null", b'"x"', b'{"at": 1}', b'{"at":"2026-11-27T08:05:00Z"}',
-                                 b'{"at":"2026-11-27T08:05:00Z","receipt":"r","account":"a","articles":[5],"left":[]}',
-                                 b'{"at":"2026-11-27T08:05:00Z","receipt":"r","account":"a","articles":[{"id":1}],"left":[]}',
-                                 b'{"at":"2026-11-27T08:05:00Z","receipt":"r","counts":{"x":{}}}', b"\xff", b"[" * 100000])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"5",
+        b"[]",
+        b"{}",
+        b"null",
+        b'"x"',
+        b'{"at": 1}',
+        b'{"at":"2026-11-27T08:05:00Z"}',
+        b'{"at":"2026-11-27T08:05:00Z","receipt":"r","account":"a","articles":[5],"left":[]}',
+        b'{"at":"2026-11-27T08:05:00Z","receipt":"r","account":"a","articles":[{"id":1}],"left":[]}',
+        b'{"at":"2026-11-27T08:05:00Z","receipt":"r","counts":{"x":{}}}',
+        b'{"at":"2026-11-27T08:05:00Z","receipt":"r","account":"a","left":[],"articles":[{"id":"1",'
+        b'"title":"","url":"","published_timestamp":null,"comments_count":null,'
+        b'"public_reactions_count":null}]}',
+        b"\xff",
+        b"[" * 100000,
+    ],
+)
 def test_odd_files_are_value_errors_and_nothing_else(raw):
     for parse in (companion.parse_snapshot, companion.parse_reading, companion.parse_bundle):
         with pytest.raises(ValueError):
             parse(raw)
 
 
-ROWS = st.lists(st.builds(lambda n, days, c, r: entry(n, title=f"T{n}", days=days, comments_count=c,
-                                                     public_reactions_count=r),
-                          st.integers(1, 14), st.integers(0, 20), COUNT, COUNT), min_size=1, max_size=14)
+ROWS = st.lists(
+    st.builds(
+        lambda n, days, c, r: entry(n, title=f"T{n}", days=days, comments_count=c, public_reactions_count=r),
+        st.integers(1, 14),
+        st.integers(0, 20),
+        COUNT,
+        COUNT,
+    ),
+    min_size=1,
+    max_size=14,
+)
 
 
 @given(ROWS, ROWS)
 def test_comparing_is_pure_and_a_second_look_changes_nothing(first, second):
     def fetched(rows, when):
-        return companion.Fetch(companion.sort_articles(companion.build_article(row) for row in rows), "r", when, 1, "u")
+        return companion.Fetch(
+            companion.sort_articles(companion.build_article(row) for row in rows), "r", when, 1, "u"
+        )
 
     before = companion.build_first(fetched(first, "2026-11-27T08:05:00.000Z")).snapshot
     fetch = fetched(second, "2026-11-28T08:05:00.000Z")
@@ -928,4 +1144,10 @@ def test_comparing_is_pure_and_a_second_look_changes_nothing(first, second):
     assert len(ids) == len(set(ids)) and {s.id for s in before.articles} <= set(ids)
     for change in once.changes:
         assert change.what in companion.CHANGE_WORDS and companion.build_change_text(change)
-        assert change.before != change.after or change.what in ("new", "entered", "returned", "left", "absent")
+        assert change.before != change.after or change.what in (
+            "new",
+            "entered",
+            "returned",
+            "left",
+            "absent",
+        )

@@ -38,8 +38,9 @@ def load(dev, *answers, waits=None, name="samplewriter", **kwargs):
     if answers:
         dev.script(*answers)
     settings = companion.Settings(dev_username=name, dev_url=dev.url)
-    return companion.load_articles(settings, lambda: NOW, waits or Waits(),
-                                   entropy=lambda n: b"\x7f\x3a"[:n], **kwargs)
+    return companion.load_articles(
+        settings, lambda: NOW, waits or Waits(), entropy=lambda n: b"\x7f\x3a"[:n], **kwargs
+    )
 
 
 def fail(dev, *answers, **kwargs):
@@ -57,9 +58,15 @@ def test_a_good_reading_has_all_fields(dev):
     fetch = load(dev, stub.articles([entry(comments_count=51)]))
     article = fetch.articles[0]
     assert article == companion.Article(
-        2900417, "Why [/etc/hosts] still wins: notes on <name> & friends",
-        "https://dev.to/samplewriter/why-etchosts-still-wins-4k2p", "2026-11-27T08:15:00.000Z",
-        51, 31, ("networking", "linux"), "A short look at name resolution.")
+        2900417,
+        "Why [/etc/hosts] still wins: notes on <name> & friends",
+        "https://dev.to/samplewriter/why-etchosts-still-wins-4k2p",
+        "2026-11-27T08:15:00.000Z",
+        51,
+        31,
+        ("networking", "linux"),
+        "A short look at name resolution.",
+    )
     assert fetch.receipt == "r20261129-090500-7f3a" and fetch.fetched_at == "2026-11-29T09:05:00.000Z"
     assert fetch.tries == 1 and fetch.url.endswith("/api/articles?username=samplewriter&per_page=10")
 
@@ -75,11 +82,13 @@ def test_the_request_carries_our_name_and_no_secret_of_the_environment(dev, monk
     assert path == "/api/articles?username=samplewriter&per_page=10"
     assert headers["User-Agent"] == f"companion/{companion.VERSION}"
     assert headers["Accept"] == "application/vnd.forem.api-v1+json"
+    assert headers["Accept-Encoding"] == "identity"
     assert "Authorization" not in headers and "Cookie" not in headers
 
 
 def test_without_our_user_agent_the_stub_blocks(dev):
     import requests
+
     assert requests.get(dev.url, timeout=5).status_code == 403
 
 
@@ -97,12 +106,21 @@ def test_other_refusals_are_not_repeated(dev, code):
 
 
 RETRY_AFTER = [  # header, waits that are asked for
-    (None, [1.0, 2.0, 4.0]), ("3", [3.0, 3.0, 4.0]), ("0", [1.0, 2.0, 4.0]),
+    (None, [1.0, 2.0, 4.0]),
+    ("3", [3.0, 3.0, 4.0]),
+    ("0", [1.0, 2.0, 4.0]),
     (format_datetime(NOW + timedelta(seconds=7), usegmt=True), [7.0, 7.0, 7.0]),
     (format_datetime(NOW - timedelta(days=1), usegmt=True), [1.0, 2.0, 4.0]),
-    ("soon", [1.0, 2.0, 4.0]), ("-5", [1.0, 2.0, 4.0]), ("", [1.0, 2.0, 4.0]), ("1e3", [1.0, 2.0, 4.0]),
-    ("86400", []), ("9" * 400, [1.0, 2.0, 4.0]), ("999999999999", []), ("Mon, 99 Foo 2026", [1.0, 2.0, 4.0]),
-    (format_datetime(NOW + timedelta(days=9), usegmt=True), []), ("٣", [1.0, 2.0, 4.0]),
+    ("soon", [1.0, 2.0, 4.0]),
+    ("-5", [1.0, 2.0, 4.0]),
+    ("", [1.0, 2.0, 4.0]),
+    ("1e3", [1.0, 2.0, 4.0]),
+    ("86400", []),
+    ("9" * 400, [1.0, 2.0, 4.0]),
+    ("999999999999", []),
+    ("Mon, 99 Foo 2026", [1.0, 2.0, 4.0]),
+    (format_datetime(NOW + timedelta(days=9), usegmt=True), []),
+    ("٣", [1.0, 2.0, 4.0]),
 ]
 
 
@@ -125,12 +143,19 @@ def test_429_then_a_list_is_a_good_reading(dev):
 
 
 TROUBLE = {
-    "html_503": stub.status(503, stub.html_page()), "html_500": stub.status(500, stub.html_page()),
-    "html_200": stub.status(200, stub.html_page()), "empty_body": stub.raw(b""),
-    "object": stub.raw(b'{"error": "not found", "status": 404}'), "null": stub.raw(b"null"),
-    "half_body": stub.half_body([entry()]), "half_chunks": stub.half_chunks([entry()]),
-    "cut_json": stub.cut_json([entry()]), "not_utf8": stub.raw(b'["\xff\xfe"]'),
-    "deep": stub.raw(b"[" * 500_000), "hang_up": stub.hang_up(), "nan": stub.raw(b"NaN"),
+    "html_503": stub.status(503, stub.html_page()),
+    "html_500": stub.status(500, stub.html_page()),
+    "html_200": stub.status(200, stub.html_page()),
+    "empty_body": stub.raw(b""),
+    "object": stub.raw(b'{"error": "not found", "status": 404}'),
+    "null": stub.raw(b"null"),
+    "half_body": stub.half_body([entry()]),
+    "half_chunks": stub.half_chunks([entry()]),
+    "cut_json": stub.cut_json([entry()]),
+    "not_utf8": stub.raw(b'["\xff\xfe"]'),
+    "deep": stub.raw(b"[" * 500_000),
+    "hang_up": stub.hang_up(),
+    "nan": stub.raw(b"NaN"),
     "long_number": stub.raw(b"[" + b"9" * 100_000 + b"]"),
 }
 
@@ -191,6 +216,19 @@ def test_nobody_listening_is_told():
         companion.load_articles(settings, lambda: NOW, Waits())
 
 
+def test_no_secure_connection_is_told(dev):
+    settings = companion.Settings(dev_username="x", dev_url=dev.url.replace("http:", "https:"))
+    with pytest.raises(companion.DevTrouble, match="no secure connection"):
+        companion.load_articles(settings, lambda: NOW, Waits())
+    assert dev.requests == []
+
+
+def test_a_server_that_takes_too_long_for_one_try_is_asked_again(dev, monkeypatch):
+    monkeypatch.setattr(companion, "DEV_TIMEOUTS_S", (1.0, 0.1))
+    assert load(dev, stub.silence(), stub.articles([entry()])).tries == 2
+    assert "did not answer" in fail(dev, stub.silence()).what
+
+
 def test_an_unknown_name_is_not_a_quiet_day(dev):
     failure = fail(dev, stub.articles([]), name="samplewritr")
     assert type(failure) is companion.NoArticles and len(dev.requests) == 1
@@ -208,17 +246,33 @@ def test_no_account_set(dev):
     assert dev.requests == []
 
 
-@pytest.mark.parametrize("address", [
-    "http://dev.to", "http://192.168.1.4:3000", "ftp://127.0.0.1", "dev.to", "", "https://", "https://u:p@dev.to",
-    "http://127.0.0.1.example.org", "file:///etc/passwd", "https://dev.to:99999", "http://[::1", "http://localhost.evil"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://dev.to",
+        "http://192.168.1.4:3000",
+        "ftp://127.0.0.1",
+        "dev.to",
+        "",
+        "https://",
+        "https://u:p@dev.to",
+        "http://127.0.0.1.example.org",
+        "file:///etc/passwd",
+        "https://dev.to:99999",
+        "http://[::1",
+        "http://localhost.evil",
+    ],
+)
 def test_an_address_that_is_neither_https_nor_this_machine_is_refused(address):
     settings = companion.Settings(dev_username="x", dev_url=address)
     with pytest.raises(companion.DevSetup):
         companion.load_articles(settings, lambda: NOW, Waits())
 
 
-@pytest.mark.parametrize("address", ["https://dev.to", "https://dev.to/", "http://127.0.0.1:80", "http://[::1]:8",
-                                     "http://localhost:3000"])
+@pytest.mark.parametrize(
+    "address",
+    ["https://dev.to", "https://dev.to/", "http://127.0.0.1:80", "http://[::1]:8", "http://localhost:3000"],
+)
 def test_addresses_that_are_allowed(address):
     url = companion.build_articles_url(companion.Settings(dev_username="@x", dev_url=address))
     assert re.fullmatch(r"https?://[^/]+/api/articles\?username=x&per_page=10", url)
@@ -227,8 +281,15 @@ def test_addresses_that_are_allowed(address):
 def test_no_redirect_to_another_host(dev):
     with StubDev() as other:
         other.script(stub.articles([entry()]))
-        for target in (other.url + "/api/articles", "http://localhost:1/x", "https://example.invalid/", "//evil.invalid",
-                       "file:///etc/passwd", "", "javascript:1"):
+        for target in (
+            other.url + "/api/articles",
+            "http://localhost:1/x",
+            "https://example.invalid/",
+            "//evil.invalid",
+            "file:///etc/passwd",
+            "",
+            "javascript:1",
+        ):
             assert type(fail(dev, stub.redirect(target))) is companion.DevRedirected
         assert other.requests == []
 
@@ -242,9 +303,22 @@ def test_a_redirect_on_the_same_host_is_followed_a_few_times(dev):
 
 
 def test_drafts_and_null_fields(dev):
-    rows = [entry(1, published_timestamp="", published_at=None), entry(2, comments_count=None, public_reactions_count=None),
-            {"id": 3}, {"id": 4, "title": None, "url": None, "tag_list": None, "tags": None, "published_timestamp": 5,
-                        "comments_count": "7", "public_reactions_count": -1, "description": None}]
+    rows = [
+        entry(1, published_timestamp="", published_at=None),
+        entry(2, comments_count=None, public_reactions_count=None),
+        {"id": 3},
+        {
+            "id": 4,
+            "title": None,
+            "url": None,
+            "tag_list": None,
+            "tags": None,
+            "published_timestamp": 5,
+            "comments_count": "7",
+            "public_reactions_count": -1,
+            "description": None,
+        },
+    ]
     found = {a.id: a for a in load(dev, stub.articles(rows)).articles}
     assert found[1].published_timestamp is None
     assert (found[2].comments_count, found[2].public_reactions_count) == (None, None)
@@ -253,10 +327,14 @@ def test_drafts_and_null_fields(dev):
 
 
 def test_counts_that_are_no_counts_are_none(dev):
-    rows = '[{"id":1,"comments_count":true,"public_reactions_count":1.0},{"id":2,"comments_count":1e400,' \
-           '"public_reactions_count":99999999999999},{"id":3,"comments_count":0,"public_reactions_count":NaN}]'
-    found = {a.id: (a.comments_count, a.public_reactions_count)
-             for a in load(dev, stub.raw(rows.encode())).articles}
+    rows = (
+        '[{"id":1,"comments_count":true,"public_reactions_count":1.0},{"id":2,"comments_count":1e400,'
+        '"public_reactions_count":99999999999999},{"id":3,"comments_count":0,"public_reactions_count":NaN}]'
+    )
+    found = {
+        a.id: (a.comments_count, a.public_reactions_count)
+        for a in load(dev, stub.raw(rows.encode())).articles
+    }
     assert found == {1: (None, None), 2: (None, None), 3: (0, None)}
 
 
@@ -267,8 +345,10 @@ def test_entries_that_are_no_articles_are_counted(dev):
 
 def test_equal_dates_are_in_a_stable_order_whatever_the_list_says(dev):
     rows = [entry(n) for n in (5, 9, 7)]
-    orders = {tuple(a.id for a in load(dev, stub.articles(list(row))).articles)
-              for row in (rows, rows[::-1], rows[1:] + rows[:1])}
+    orders = {
+        tuple(a.id for a in load(dev, stub.articles(list(row))).articles)
+        for row in (rows, rows[::-1], rows[1:] + rows[:1])
+    }
     assert orders == {(9, 7, 5)}
 
 
@@ -279,16 +359,28 @@ def test_newest_first_drafts_last_ten_at_most_each_id_once(dev):
 
 
 def test_dates_in_other_forms(dev):
-    found = {a.id: a.published_timestamp for a in load(dev, stub.articles([
-        entry(1, published_timestamp="2026-11-27T10:15:00+02:00"), entry(2, published_timestamp="yesterday", published_at=None),
-        entry(3, published_timestamp="2026-11-27", published_at=None),
-        entry(4, published_timestamp="0001-01-01T00:00:00+14:00", published_at=None)])).articles}
+    found = {
+        a.id: a.published_timestamp
+        for a in load(
+            dev,
+            stub.articles(
+                [
+                    entry(1, published_timestamp="2026-11-27T10:15:00+02:00"),
+                    entry(2, published_timestamp="yesterday", published_at=None),
+                    entry(3, published_timestamp="2026-11-27", published_at=None),
+                    entry(4, published_timestamp="0001-01-01T00:00:00+14:00", published_at=None),
+                ]
+            ),
+        ).articles
+    }
     assert found == {1: "2026-11-27T08:15:00.000Z", 2: None, 3: None, 4: None}
 
 
 def test_text_that_was_read_is_cleaned_at_the_door(dev):
-    rows = [entry(n + 1, title=t, description=t, url=f"https://dev.to/x\x1b{n}", tag_list=[t])
-            for n, t in enumerate(stub.NASTY_TITLES)]
+    rows = [
+        entry(n + 1, title=t, description=t, url=f"https://dev.to/x\x1b{n}", tag_list=[t])
+        for n, t in enumerate(stub.NASTY_TITLES)
+    ]
     articles = [companion.build_article(row) for row in json.loads(json.dumps(rows))]
     for article in articles:
         for text in (article.title, article.url, article.description, *article.tags):
@@ -328,7 +420,14 @@ def test_the_text_for_the_model_names_fields_and_receipt(dev):
 def test_requests_is_not_loaded_by_the_file_itself():
     import subprocess
     import sys
-    code = "import sys, companion; print([m for m in ('requests', 'urllib3', 'threading', 'email') if m in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                         env={**os.environ, "PYTHONPATH": os.path.dirname(companion.__file__)})
+
+    names = ("requests", "urllib3", "threading", "email")
+    code = f"import sys, companion; print([m for m in {names} if m in sys.modules])"
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(companion.__file__)},
+    )
     assert out.stdout.strip() in ("[]", "['threading']")

@@ -16,7 +16,9 @@ def make(tmp_path):
 
 
 def effects(make, act):
-    return [(k.effect.split()[0], k.is_torn) for k in kill_at_every_effect(make, act, lambda home, kill: None)]
+    return [
+        (k.effect.split()[0], k.is_torn) for k in kill_at_every_effect(make, act, lambda home, kill: None)
+    ]
 
 
 def test_every_way_to_write_is_seen(make):
@@ -33,8 +35,17 @@ def test_every_way_to_write_is_seen(make):
         (home / "d").rmdir()
 
     assert effects(make, act) == [
-        ("open", False), ("write", False), ("write", True), ("fsync", False), ("os.truncate", False),
-        ("open", False), ("os.rename", False), ("os.remove", False), ("os.mkdir", False), ("os.rmdir", False)]
+        ("open", False),
+        ("write", False),
+        ("write", True),
+        ("fsync", False),
+        ("os.truncate", False),
+        ("open", False),
+        ("os.rename", False),
+        ("os.remove", False),
+        ("os.mkdir", False),
+        ("os.rmdir", False),
+    ]
 
 
 def test_the_child_dies_before_the_effect_and_with_half_a_write(make):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import statistics
 import subprocess
@@ -24,6 +25,7 @@ BANNER = re.compile(r"^# --- (\d+)\. (.+?) -+$", re.M)
 HEAVY = ("ollama", "rich", "prompt_toolkit", "requests", "crontab", "httpx")
 
 
+@functools.cache
 def section_starts() -> list[tuple[int, str, int]]:
     """(number, name, line) of every banner."""
     return [(int(m[1]), m[2], SOURCE.count("\n", 0, m.start()) + 1) for m in BANNER.finditer(SOURCE)]
@@ -110,6 +112,9 @@ def test_a_section_uses_names_from_sections_above_only() -> None:
 
 def test_no_top_level_name_is_made_twice() -> None:
     made = [node.name for node in TREE.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    made += [target.id for node in TREE.body if isinstance(node, ast.Assign | ast.AnnAssign)
+             for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+             if isinstance(target, ast.Name)]
     assert len(made) == len(set(made)), sorted({name for name in made if made.count(name) > 1})
 
 

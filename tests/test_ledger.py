@@ -237,7 +237,7 @@ def test_a_report_is_a_witness_too(tmp_path: Path) -> None:
     """Ledger, heads and event log put back together: the fingerprint in a report still knows."""
     records = make_decisions(tmp_path)
     fingerprint = companion.render_fingerprint("decisions", records.decisions.head)
-    (tmp_path / "reports" / "2026-11-29_090000.md").write_text(fingerprint + "\n")
+    (tmp_path / "reports" / "2026-11-29_090000.md").write_text(f"- {fingerprint}\n")
     records.decisions.path.write_bytes(b"".join(records.decisions.path.read_bytes().splitlines(True)[:2]))
     (tmp_path / "memory" / "heads.json").unlink()
     (tmp_path / "logs" / "events.jsonl").unlink()

@@ -89,7 +89,9 @@ def read_events(home: Path) -> list[dict[str, object]]:
 # --- The line ---
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("name", [
+    "Ana's Notes #2 (2026)", "100%done", "odd\\%d two\\\\%% end\\", 'say "hi" $HOME `id` #;&|<>*?[x]!~{a,b}',
+    " #café ☕ a:b=c"])
 def test_line_runs_as_cron_runs_it(desk: Desk, tmp_path: Path, name: str,
                                    monkeypatch: pytest.MonkeyPatch) -> None:
     program = lay_program(tmp_path / name)
@@ -153,6 +155,11 @@ def test_line_too_long_for_cron_is_refused(desk: Desk, tmp_path: Path) -> None:
     assert "998" in desk.out and desk.fake.table == JOBS and not desk.home.exists()
 
 
+def test_long_path_does_not_reach_crontab(desk: Desk, tmp_path: Path) -> None:
+    desk.home = tmp_path / ("d" * 60) / ("e" * 60)
+    assert str(desk.home).encode() in desk.install()
+
+
 @pytest.mark.parametrize(("name", "text", "seen"), [
     ("requests.py", "raise ImportError('gone')\n", b"gone"),
     ("companion.py", "raise ImportError('damaged')\n", b"damaged"),
@@ -183,6 +190,13 @@ def test_lost_program_and_lost_python_are_dated_too(desk: Desk) -> None:
         run_as_cron(schedule.build_line("0 8 * * *", command, schedule.DAILY))
         assert b"exit code " + code + b" on " in (desk.home / "logs" / "cron.log").read_bytes()
     assert stat.S_IMODE((desk.home / "logs" / "cron.log").stat().st_mode) == 0o600
+
+
+def test_a_package_folder_is_not_run_from(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = companion.Home(desk.home)
+    assert schedule.find_program(home) == Path(str(companion.__file__)).resolve().parent
+    monkeypatch.setattr(companion, "__file__", "/venv/lib/python3.11/site-packages/companion.py")
+    assert schedule.find_program(home) == desk.home
 
 
 def test_check_that_would_not_start_is_not_installed(desk: Desk, tmp_path: Path) -> None:
