@@ -626,6 +626,7 @@ LEDGERS = ("memory", "decisions")
 VERDICTS = ("fine", "torn", "shortened", "rolled back", "rewritten")
 FINGERPRINT = re.compile(r"chain (memory|decisions) (\d+) (sha256:[0-9a-f]{16,64})")
 _REPORTED_CHAIN = re.compile("^- " + FINGERPRINT.pattern, re.M)  # a line of ours; no title stands like that
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UNKNOWABLE = (
     "A ledger that was put back to an earlier moment together with heads.json, the event log and "
     "the reports cannot be told from an honest one; a fingerprint kept elsewhere can."
@@ -731,6 +732,9 @@ def parse_line(raw: bytes) -> Line:
     for name, kinds in _FIELD_TYPES.items():
         if type(value[name]) not in kinds:
             raise ValueError(f"{name} has the wrong type")
+    parse_at(value["at"])
+    if value["expires"] is not None:
+        date.fromisoformat(value["expires"])
     return value  # type: ignore[return-value]
 
 
@@ -772,6 +776,11 @@ def find_own_fault(line: Line, raw: bytes) -> str | None:
     """Why this line cannot be trusted by itself, or None."""
     if format_line(line) != raw:
         return "it is not in the form that this program writes"
+    return find_content_fault(line)
+
+
+def find_content_fault(line: Line) -> str | None:
+    """Why what this line says cannot be trusted, whatever its line end or marks; or None."""
     if line["hash"] != build_hash(line):
         return "its hash does not match its fields"
     for name in ("text", "evidence"):
@@ -870,15 +879,17 @@ class Ledger:
         for raw in raws:
             self._count += 1
             try:
-                line = parse_line(raw)
+                line = parse_line(raw.removeprefix(BYTE_ORDER_MARK))
             except ValueError as error:
                 self.faults.append(Fault(self._count, f"it cannot be read: {error}"))
+                taken = re.search(rb'"id": "([md]\d{1,10})"', raw)  # an id is never given twice
+                self._ids = max(self._ids, parse_id(taken[1].decode()) if taken else 0)
                 continue
             why = find_own_fault(line, raw) if line["seq"] > trusted else None
             link = find_link_fault(line, self.head)
             if why or link:
                 self.faults.append(Fault(self._count, why or link or ""))
-            if not why:
+            if not why or not find_content_fault(line):  # a foreign line end harms no word
                 self.lines.append(line)
             self.head = Head(line["seq"], line["hash"])
             self.hashes[line["seq"]] = line["hash"]
@@ -966,7 +977,7 @@ class Ledger:
 
 def _erase_raw(raw: bytes, doomed: set[int]) -> bytes:
     try:
-        line = parse_line(raw)
+        line = parse_line(raw.removeprefix(BYTE_ORDER_MARK))
     except ValueError:
         return raw
     if line["seq"] not in doomed:
@@ -1046,7 +1057,7 @@ def find_witnesses(home: Home, name: str, *, full: bool = False) -> list[Witness
     found = [Witness("heads.json", *heads[name])] if name in heads else []
     found += _find_event_witnesses(home, name, full)
     entry = _load_heads_table(home).get(name)
-    since = (entry.get("accepted_at") if isinstance(entry, dict) else None) or ""
+    since = str(entry.get("accepted_at") or "") if isinstance(entry, dict) else ""
     for path in list_files(home.reports, "*.md")[0 if full else -3:]:
         if format_at(datetime.fromtimestamp(path.stat().st_mtime, UTC)) < since:
             continue
@@ -1202,13 +1213,15 @@ def apply_line(records: dict[str, Record], line: Line) -> str | None:
     act = _ACTS.get(line["op"])
     if act is None:
         return f"unknown act {line['op']!r}"
-    records[target.id] = act(target, line)
+    if target.state != "forgotten":  # what is forgotten stays so, whatever a late line says
+        records[target.id] = act(target, line)
     return None
 
 
 def _begin_record(records: dict[str, Record], line: Line) -> str | None:
-    if not line["id"] or line["id"] in records:
-        return f"the id {line['id']} is missing or taken"
+    letter = "d" if line["op"] == "decide" else "m"
+    if not line["id"] or line["id"] in records or line["id"][0] != letter or not parse_id(line["id"]):
+        return f"the id {line['id']} is missing, taken or none of this ledger"
     if line["op"] == "add" and line["kind"] not in KINDS:
         return f"unknown kind {line['kind']!r}"
     record = records[line["id"]] = build_record(line)
@@ -1288,6 +1301,13 @@ class Records:
                 self.oddities.append(f"{ledger.path.name} line {line['seq']}: {oddity}")
         self._applied[ledger.name] = (ledger.generation, len(ledger.lines))
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the memory folder with everything read, so that what is checked is what is written on."""
+        with self.home.lock(self.home.memory):
+            self.refresh()
+            yield
+
     def all(self) -> list[Record]:
         """Every record, memory first, in ledger order."""
         return [*self._known["memory"].values(), *self._known["decisions"].values()]
@@ -1323,17 +1343,22 @@ class Records:
 
     def due_soon(self) -> list[Record]:
         """Live records that lapse within a week, or within a third of their lifetime if less."""
-        today = local_day(self.home.now())
-        return [r for r in self.live() if r.expires and _lapses_soon(r, today)]
+        today, lifetimes = local_day(self.home.now()), self.home.settings.lifetimes
+        return [r for r in self.live() if r.expires and (date.fromisoformat(r.expires) - today).days
+                <= min(7, max(1, lifetimes[find_lifetime(r)] // 3))]
 
     def windowed(self) -> list[Record]:
         """Live records for a prompt, in ledger order: the owner's in full, others the newest N (P6)."""
+        dropped = {r.id for fallen in self.fallen().values() for r in fallen}
+        return [r for r in self.live() if r.id not in dropped]
+
+    def fallen(self) -> dict[str, list[Record]]:
+        """What fell out of each window, by the window's name."""
         live, windows = self.live(), self.home.settings.windows
         observed = [r for r in live if r.kind == "observation"]
         waiting = [r for r in live if not r.confirmed and r.kind != "observation"]
-        dropped = {r.id for r in (*observed[:-windows["observation"]],
-                                  *waiting[:-windows["unconfirmed"]])}
-        return [r for r in live if r.id not in dropped]
+        return {"observation": observed[:-windows["observation"]],
+                "unconfirmed": waiting[:-windows["unconfirmed"]]}
 
     def line_of(self, record_id: str) -> Line:
         """The ledger line that began a record."""
@@ -1344,12 +1369,6 @@ class Records:
         """The lines that name a record as their target, oldest first."""
         return [line for ledger in (self.memory, self.decisions) for line in ledger.lines
                 if line["target"] == record_id]
-
-
-def _lapses_soon(record: Record, today: date) -> bool:
-    end = date.fromisoformat(str(record.expires))
-    begun = local_day(parse_at(record.confirmed_at or record.at))
-    return (end - today).days <= min(7, max(1, (end - begun).days // 3))
 
 
 def build_expiry(home: Home, lifetime: str) -> str:
@@ -1370,8 +1389,10 @@ def check_words(text: str, what: str) -> str:
 
 def check_helper_name(name: str) -> str:
     """`helper:NAME`. Refused for reserved names, look-alikes and characters that could mislead (P4)."""
-    plain = re.sub(r"[._-]", "", name).translate(str.maketrans("01", "ol"))
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,31}", name) or plain in RESERVED_NAMES:
+    plain = re.sub(r"[._-]", "", name).translate(str.maketrans("0135", "oles"))
+    for pair, letter in (("vv", "w"), ("rn", "m"), ("cl", "d")):
+        plain = plain.replace(pair, letter)
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,31}", name) or {plain, name} & RESERVED_NAMES:
         raise Refused(f"{clean_line(shorten(name, 60))!r} cannot be a helper's name.",
                       "Use 1 to 32 of a-z, 0-9, dot, dash and underscore, and no word such as owner.")
     return f"helper:{name}"
@@ -1385,7 +1406,11 @@ def check_input(origin: Origin, what: str) -> None:
 
 def remember(records: Records, kind: str, text: str, origin: Origin,
              replaces: str | None = None) -> Record:
-    """Add the owner's own memory line and return the record as read back (P2, P3)."""
+    """Add the owner's own memory line and return the record as read back (P2, P3).
+
+    `replaces` names the line that it corrects or retypes. The owner's own line with the same words
+    that stood beside that one goes, so that the pair is the only place where they are said.
+    """
     check_input(origin, "/remember")
     if kind not in OWNER_KINDS:
         raise Refused(f"/remember does not keep the kind {clean_line(kind)!r}.",
@@ -1393,18 +1418,45 @@ def remember(records: Records, kind: str, text: str, origin: Origin,
     draft = Draft("add", AUTHORS["repl:/remember"], "repl:/remember", True, kind=kind,
                   text=check_words(text, "/remember"), replaces=replaces,
                   expires=build_expiry(records.home, kind), **origin._asdict())
-    return _add_one(records, records.memory, draft)
+    with records.writing():
+        twins = [] if replaces is None else _find_twins(
+            records, draft, check_correctable(records, replaces))
+        return _add_all(records, records.memory, [draft, *(
+            Draft("discard", draft.author, draft.path, target=twin.id, **origin._asdict())
+            for twin in twins)])[0]
+
+
+def same_words(text: str | None) -> str:
+    """`text` as it is compared: without case, runs of white space and a last full stop."""
+    return " ".join((text or "").casefold().split()).rstrip(".! ")
+
+
+def _find_twins(records: Records, draft: Draft, corrected: Record) -> list[Record]:
+    return [r for r in records.live() if r.author == "owner" and r.kind == draft.kind
+            and r.id != corrected.id and same_words(r.text) == same_words(draft.text)]
+
+
+def check_correctable(records: Records, record_id: str) -> Record:
+    """The memory record `record_id`, which must be live or lapsed. Refused otherwise."""
+    record = records.get(record_id)
+    if record.kind == "decision":
+        raise Refused(f"{record.id} is a decision.", f"/decide --replaces {record.id} replaces it.")
+    if record.state not in ("live", "lapsed"):
+        by = f" by {record.replaced_by}" if record.state == "replaced" else ""
+        raise Refused(f"{record.id} is {record.state}{by}, so nothing can take its place.",
+                      "/memory lists what can be corrected.")
+    return record
 
 
 def decide(records: Records, text: str, origin: Origin, replaces: str | None = None) -> Record:
     """Add a decision; `replaces` names the standing decision that it takes the place of (P2, P5)."""
     check_input(origin, "/decide")
-    records.refresh()
-    if replaces is not None:
-        check_standing_decision(records, replaces)
     draft = Draft("decide", AUTHORS["repl:/decide"], "repl:/decide", True, kind="decision",
                   text=check_words(text, "/decide"), replaces=replaces, **origin._asdict())
-    return _add_one(records, records.decisions, draft)
+    with records.writing():
+        if replaces is not None:
+            check_standing_decision(records, replaces)
+        return _add_one(records, records.decisions, draft)
 
 
 def check_standing_decision(records: Records, record_id: str) -> Record:
@@ -1422,32 +1474,34 @@ def check_standing_decision(records: Records, record_id: str) -> Record:
 def undecide(records: Records, record_id: str, reason: str, origin: Origin) -> Record:
     """Take a standing decision back; the reason is kept with it."""
     check_input(origin, "/undecide")
-    records.refresh()
-    target = check_standing_decision(records, record_id)
     words = check_words(reason, "/undecide dN") if reason.strip() else None
-    return _act_on(records, Draft("undecide", AUTHORS["repl:/undecide"], "repl:/undecide",
-                                  target=target.id, text=words, **origin._asdict()))
+    with records.writing():
+        target = check_standing_decision(records, record_id)
+        return _act_on(records, Draft("undecide", AUTHORS["repl:/undecide"], "repl:/undecide",
+                                      target=target.id, text=words, **origin._asdict()))
 
 
 def confirm(records: Records, record_id: str, origin: Origin) -> Record:
     """The owner vouches for a helper's or an imported line; it stays credited to its author (P4)."""
     check_input(origin, "/confirm")
-    target = _get_waiting(records, record_id, "/confirm")
-    return _act_on(records, Draft("confirm", AUTHORS["repl:/confirm"], "repl:/confirm",
-                                  target=target.id, expires=build_expiry(records.home, "confirmed"),
-                                  **origin._asdict()))
+    with records.writing():
+        target = get_waiting(records, record_id, "/confirm")
+        return _act_on(records, Draft(
+            "confirm", AUTHORS["repl:/confirm"], "repl:/confirm", target=target.id,
+            expires=build_expiry(records.home, "confirmed"), **origin._asdict()))
 
 
 def discard(records: Records, record_id: str, origin: Origin) -> Record:
     """Drop a line that waits for confirmation; its words stay readable in the file."""
     check_input(origin, "/discard")
-    target = _get_waiting(records, record_id, "/discard")
-    return _act_on(records, Draft("discard", AUTHORS["repl:/discard"], "repl:/discard",
-                                  target=target.id, **origin._asdict()))
+    with records.writing():
+        target = get_waiting(records, record_id, "/discard")
+        return _act_on(records, Draft("discard", AUTHORS["repl:/discard"], "repl:/discard",
+                                      target=target.id, **origin._asdict()))
 
 
-def _get_waiting(records: Records, record_id: str, what: str) -> Record:
-    records.refresh()
+def get_waiting(records: Records, record_id: str, what: str) -> Record:
+    """The record `record_id`, which must wait for the owner. Refused otherwise."""
     record = records.get(record_id)
     if record.confirmed or record.state != "live":
         state = "already confirmed" if record.confirmed else record.state
@@ -1459,14 +1513,14 @@ def _get_waiting(records: Records, record_id: str, what: str) -> Record:
 def renew(records: Records, record_id: str, origin: Origin) -> Record:
     """Give a live or lapsed record a new lifetime (P11)."""
     check_input(origin, "/renew")
-    records.refresh()
-    record = records.get(record_id)
-    if record.kind == "decision" or record.state not in ("live", "lapsed"):
-        why = "does not lapse" if record.kind == "decision" else f"is {record.state}"
-        raise Refused(f"{record.id} {why}, so there is nothing to renew.", "/memory shows the rest.")
-    return _act_on(records, Draft("renew", AUTHORS["repl:/renew"], "repl:/renew", target=record.id,
-                                  expires=build_expiry(records.home, find_lifetime(record)),
-                                  **origin._asdict()))
+    with records.writing():
+        record = records.get(record_id)
+        if record.kind == "decision" or record.state not in ("live", "lapsed"):
+            why = "does not lapse" if record.kind == "decision" else f"is {record.state}"
+            raise Refused(f"{record.id} {why}, so there is nothing to renew.", "/memory shows the rest.")
+        return _act_on(records, Draft("renew", AUTHORS["repl:/renew"], "repl:/renew", target=record.id,
+                                      expires=build_expiry(records.home, find_lifetime(record)),
+                                      **origin._asdict()))
 
 
 def find_lifetime(record: Record) -> str:
@@ -1488,20 +1542,18 @@ def observe(records: Records, notes: Sequence[tuple[str, dict[str, Any]]]) -> li
 
     A source holds ids and a key, never words: it is under the hash and cannot be erased.
     """
-    with records.home.lock(records.home.memory):
-        records.refresh()
-        known = {r.source["key"] for r in records.all() if r.source and "key" in r.source}
+    with records.writing():
+        known = {str(r.source["key"]) for r in records.all() if r.source and "key" in r.source}
         expires = build_expiry(records.home, "observation")
         drafts = [Draft("add", AUTHORS["daily:check"], "daily:check", True, kind="observation",
                         text=text, source=source, expires=expires)
-                  for text, source in notes if source["key"] not in known]
+                  for text, source in notes if str(source["key"]) not in known]
         return _add_all(records, records.memory, drafts)
 
 
 def write_lapses(records: Records, path: str) -> list[Record]:
     """Write the lapse lines that are due today, each once (P11). `path` is a key of AUTHORS."""
-    with records.home.lock(records.home.memory):
-        records.refresh()
+    with records.writing():
         today = local_day(records.home.now())
         due = [record for record in records.all() if is_due(record, today)]
         if due:
@@ -1520,16 +1572,21 @@ def forget(records: Records, record_id: str, path: str, origin: Origin, sweep: S
     The forget line comes first and the words leave the ledger last, so that a killed run is finished
     at the next start. `scope` (words or traces) says how far `sweep` goes; the line keeps it for that.
     """
-    with records.home.lock(records.home.memory):
-        records.refresh()
-        record = records.get(record_id)
-        if record.state == "forgotten":
-            raise Refused(f"{record.id} was forgotten already.")
+    with records.writing():
+        record = check_has_words(records, record_id)
         ledger = records.decisions if record.kind == "decision" else records.memory
         ledger.append_all([Draft("forget", AUTHORS[path], path, target=record.id,
                                  source={"scope": scope}, **origin._asdict())])
         _finish_ledger(ledger, lambda record_id, words, scope: sweep(record_id, words))
         records.refresh()
+    return record
+
+
+def check_has_words(records: Records, record_id: str) -> Record:
+    """The record `record_id` unless it was forgotten already. Refused then."""
+    record = records.get(record_id)
+    if record.state == "forgotten":
+        raise Refused(f"{record.id} was forgotten already.", f"/why {record.id} tells when.")
     return record
 
 
@@ -1566,7 +1623,7 @@ def _add_one(records: Records, ledger: Ledger, draft: Draft) -> Record:
 def _add_all(records: Records, ledger: Ledger, drafts: Sequence[Draft]) -> list[Record]:
     lines = ledger.append_all(drafts) if drafts else []
     records.refresh()
-    return [records.get(line["id"] or "") for line in lines]
+    return [records.get(line["id"]) for line in lines if line["id"]]
 
 
 def _act_on(records: Records, draft: Draft) -> Record:
@@ -1582,45 +1639,69 @@ def import_legacy(records: Records, source_name: str, data: bytes) -> tuple[list
     The wording found there becomes `text`, the owner's sentence `evidence`; the author is
     unrecorded and every line waits for confirmation (P4). A second run adds nothing.
     """
-    with records.home.lock(records.home.memory):
-        records.refresh()
+    with records.writing():
         old = [line for line in records.memory.lines if line["path"] == "import:legacy"]
         known = {(line["text"], line["evidence"]) for line in old}
         places = {(line["source"] or {}).get("line") for line in old if lost_words(line)
                   and (line["source"] or {}).get("file") == source_name}
         drafts, skipped = list[Draft](), list[str]()
-        for number, raw in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
-            if not raw.strip() or number in places:
-                continue
+        for number, raw in enumerate(data.removeprefix(BYTE_ORDER_MARK).split(b"\n"), 1):
             try:
-                draft = _build_import(records.home, json.loads(raw), source_name, number)
-            except (ValueError, RecursionError) as error:
+                draft = _build_import(records.home, raw, source_name, number)
+                if number in places:
+                    raise ValueError("what stood there was forgotten")
+            except ValueError as error:
                 skipped.append(f"line {number}: {error}")
                 continue
-            if (draft.text, draft.evidence) not in known:
+            if draft is not None and (draft.text, draft.evidence) not in known:
                 known.add((draft.text, draft.evidence))
                 drafts.append(draft)
         return _add_all(records, records.memory, drafts), skipped
 
 
-def _build_import(home: Home, value: Any, source_name: str, number: int) -> Draft:
+def _build_import(home: Home, raw: bytes, source_name: str, number: int) -> Draft | None:
+    """One line of an older file; None for an empty one, ValueError says why it cannot be taken in."""
+    if not raw.strip():
+        return None
+    try:
+        value = parse_json(raw)
+    except ValueError as error:
+        raise ValueError("it is not JSON") from error
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
-    text = value.get("text") or value.get("content") or value.get("memory")
-    evidence = value.get("evidence")
-    if not isinstance(text, str) or not text.strip() or not isinstance(evidence, str | None):
+    text, evidence = (_find_legacy(value, names) for names in (_LEGACY_TEXT, _LEGACY_EVIDENCE))
+    if not text:
         raise ValueError("it has no text")
     if len(text) + len(evidence or "") > TEXT_LIMIT:
         raise ValueError("it is too long")
     kind = value["kind"] if value.get("kind") in OWNER_KINDS else "note"
     return Draft("add", AUTHORS["import:legacy"], "import:legacy", True, kind=kind, text=text,
-                 evidence=evidence or None, source={"file": source_name, "line": number},
+                 evidence=evidence, source={"file": source_name, "line": number},
                  expires=build_expiry(home, "unconfirmed"))
 
 
+_LEGACY_TEXT = ("text", "content", "memory")
+_LEGACY_EVIDENCE = ("evidence", "quote", "said")
+
+
+def _find_legacy(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The first of these fields that has words, a list of texts joined; ValueError for anything else."""
+    for name in names:
+        found = value.get(name)
+        if isinstance(found, list) and all(isinstance(part, str) for part in found):
+            found = "\n".join(found)
+        if found is not None and not isinstance(found, str):
+            raise ValueError(f"its {name} is no text")
+        if found and found.strip():
+            return merge_surrogates(found)
+    return None
+
+
 def build_listing(records: Records, record: Record) -> dict[str, Any]:
-    """The `--memory --json` form: the ledger line with the record's standing and state."""
-    return {**records.line_of(record.id), "standing": record.standing, "state": record.state}
+    """The `--memory --json` form: the ledger line, then what later lines made of the record."""
+    later = ("standing", "state", "confirmed", "confirmed_at", "replaced_by", "ended_at", "reason")
+    return {**records.line_of(record.id), **{name: getattr(record, name) for name in later},
+            "lapses": record.expires}
 
 
 # --- 7. Events and chat log ----------------------------------------------------------------------
@@ -1643,7 +1724,7 @@ without would year years your yours decided decide decision remember record reco
 
 
 class Trace(NamedTuple):
-    """A line of a file that is not the record's words but betrays it. `line` counts from 1."""
+    """A line of a file that may not be the record's words but betrays it. `line` counts from 1."""
 
     path: Path
     line: int
@@ -1684,95 +1765,169 @@ def log_chat(home: Home, role: str, text: str, **facts: Any) -> None:
 
 
 def build_phrase_pattern(phrases: Iterable[str]) -> re.Pattern[str]:
-    """Matches each phrase however its white space was broken and its hidden characters shown."""
-    forms = {form for phrase in phrases for form in (phrase, clean_text(phrase))
+    """Matches each phrase however its white space was broken and whatever form it was kept in."""
+    forms = {form for phrase in phrases for form in _build_forms(phrase)
              if len(form.strip()) > 3}  # "no" stands in every file and tells nothing
     parts = []
     for form in sorted(forms, key=len, reverse=True):
-        part = r"\s+".join(re.escape(word) for word in form.split())
+        part = r"[\s>]+".join(re.escape(word) for word in form.split())
         parts.append(rf"(?<!\w){part}(?!\w)" if len(form) < 8 else part)
     return re.compile("|".join(parts) or r"(?!)", re.I)
+
+
+def _build_forms(phrase: str) -> tuple[str, ...]:
+    """A phrase as it is, cleaned, as JSON of either kind, and as a traceback shows it."""
+    shown = dump_json(phrase)[1:-1]
+    return (phrase, clean_text(phrase), shown, dump_json(clean_text(phrase))[1:-1], dump_json(shown)[1:-1],
+            json.dumps(phrase)[1:-1], repr(phrase)[1:-1])
+
+
+class Sweeper:
+    """Takes the words of one record out of text, JSON and ledger copies (P10)."""
+
+    def __init__(self, record_id: str, phrases: Sequence[str], with_traces: bool = False) -> None:
+        self.record_id, self.mark = record_id, f"[forgotten {record_id}]"
+        self.pattern = build_phrase_pattern(phrases)
+        self.starts = [shown[:8] for phrase in phrases if len(shown := dump_json(phrase)[1:-1]) > 3]
+        self.clues = build_clues(phrases) if with_traces else []
+        self.with_traces = with_traces
+
+    def sweep_text(self, text: str, is_talk: bool) -> str:
+        """A file of lines; `is_talk` where lines that only betray the record may go, too."""
+        lines = [self._sweep_line(line, is_talk) for line in text.split("\n")]
+        return self.pattern.sub(self.mark, "\n".join(lines))  # a phrase of several lines
+
+    def sweep_json(self, text: str) -> str:
+        """A file that is one JSON value; what cannot be read as such is taken as lines."""
+        value = _parse_object(text)
+        if value is None:
+            return self.sweep_text(text, False)
+        swept = self._sweep_value(value)
+        return text if swept == value else dump_json(swept, indent=1) + "\n"
+
+    def holds_fragment(self, text: str) -> bool:
+        """True if what a crash left of a line is of this record."""
+        return f'"{self.record_id}"' in text or any(start in text for start in self.starts)
+
+    def _sweep_line(self, line: str, is_talk: bool) -> str:
+        value = _parse_object(line)
+        if value is None:
+            if line[:1] == "{" and self.holds_fragment(line):
+                return self.mark
+            swept = self.pattern.sub(self.mark, line)
+            return _drop_sentences(swept, self.clues, self.mark) if is_talk and self.with_traces else swept
+        swept_value = self._sweep_value(value)
+        if is_talk and self.with_traces:
+            swept_value = self._drop_traces(swept_value)
+        return line if swept_value == value else dump_json(swept_value)
+
+    def _sweep_value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.pattern.sub(self.mark, value)
+        if isinstance(value, list):
+            return [self._sweep_value(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        swept = {self.pattern.sub(self.mark, name): self._sweep_value(item) for name, item in value.items()}
+        if "salt" in swept and "text_digest" in swept and swept != value:
+            swept |= dict.fromkeys(WORDS)  # a copy of a ledger line: with its salt words can be guessed
+        return swept
+
+    def _drop_traces(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """A line of the talk: emptied if it held the record, else without the sentences that betray it."""
+        if self.record_id in list_entry_ids(entry):
+            return {**{name: item for name, item in entry.items() if name in _KEPT_IN_LOGS},
+                    "text": self.mark}
+        return {name: _drop_sentences(item, self.clues, self.mark)
+                if isinstance(item, str) and name not in _KEPT_IN_LOGS else item
+                for name, item in entry.items()}
+
+
+_KEPT_IN_LOGS = ("at", "event", "role", "session", "turn", "author", "path", "input", "ids", "model")
+_SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+(?=\s|$)|\n|$)|[^.!?\n]*[.!?]")
+
+
+def _drop_sentences(text: str, clues: Sequence[re.Pattern[str]], mark: str) -> str:
+    """`text` with a mark where a sentence shared a clue; a clue across sentences takes all of it."""
+    if not any(clue.search(text) for clue in clues):
+        return text
+    swept = _SENTENCE.sub(lambda m: f"{mark} " if any(clue.search(m[0]) for clue in clues) else m[0], text)
+    return mark if any(clue.search(swept) for clue in clues) else swept.rstrip(" ")
+
+
+def _parse_object(text: str) -> dict[str, Any] | None:
+    """The JSON object that `text` is, or None."""
+    try:
+        value = json.loads(text) if text[:1] == "{" else None
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def list_entry_ids(entry: Mapping[str, Any]) -> list[Any]:
+    """The ids that a line of a log names, whatever else stands there."""
+    return [item for name in ("ids", "sources") if isinstance(kept := entry.get(name), list) for item in kept]
+
+
+TALK_FILES = ("chat.jsonl", "history", "debug.log")  # where a record may be talked about in other words
+_LEDGER_FILES = frozenset(("memory.jsonl", "decisions.jsonl", "heads.json"))
+
+
+def list_swept(home: Home) -> list[Path]:
+    """Every file that a forget goes through: the data folders with all below, and exports in the home."""
+    found = {path for folder in (home.memory, home.logs, home.reports) for path in folder.rglob("*")
+             if path.parent != home.memory or path.name not in _LEDGER_FILES}
+    found |= {path for path in list_exports(home) if home.root in path.parents}
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+
+
+def list_exports(home: Home) -> list[Path]:
+    """The files that `--export` wrote, as the event log knows them, inside the home or not."""
+    raws = load_bytes(home.logs / "events.jsonl").split(b"\n")
+    events = [_parse_object(raw.decode("utf-8", "replace")) for raw in raws if b'"exported"' in raw]
+    return list({Path(str(event["file"])): None for event in events if event and event.get("file")})
 
 
 def sweep_home(home: Home, record_id: str, phrases: list[str], scope: str = "words") -> list[str]:
     """Take a record's words out of every file of the home but the ledgers; the names of files changed.
 
-    With scope `traces` the lines that `find_traces` lists go too (P10).
+    With scope `traces` what `find_traces` lists goes too (P10).
     """
-    traces = find_traces(home, record_id, phrases) if scope == "traces" else []
-    changed = []
-    for folder in (home.memory, home.logs, home.reports):
-        with home.lock(folder):
-            for path in list_files(folder, "*") + list_files(folder, ".*"):
-                lines = {trace.line for trace in traces if trace.path == path}
-                if path.name not in ("memory.jsonl", "decisions.jsonl", "heads.json") and \
-                        _sweep_file(path, record_id, phrases, lines):
-                    changed.append(str(path.relative_to(home.root)))
+    sweeper, changed = Sweeper(record_id, phrases, scope == "traces"), []
+    with ExitStack() as locks:
+        for folder in (home.memory, home.logs, home.reports):
+            locks.enter_context(home.lock(folder))
+        for path in list_swept(home):
+            if _sweep_file(path, sweeper):
+                changed.append(str(path.relative_to(home.root)))
     return changed
 
 
-def _sweep_file(path: Path, record_id: str, phrases: list[str], doomed: set[int]) -> bool:
+def _sweep_file(path: Path, sweeper: Sweeper) -> bool:
     """Sweep one file; True if it changed. What a crash left of a line goes whole."""
-    data = load_bytes(path)
+    text = load_bytes(path).decode("utf-8", "surrogateescape")
     if ".torn-" in path.name or ".tmp-" in path.name:
-        return _holds_fragment(data, record_id, phrases) and remove_file(path)
-    pattern, mark = build_phrase_pattern(phrases), f"[forgotten {record_id}]"
-    text = data.decode("utf-8", "surrogateescape")
-    if path.suffix == ".json":
-        swept = _sweep_line(text, pattern, mark, indent=1)
-    else:
-        lines = text.split("\n")
-        swept = "\n".join(_remove_line(line, mark) if number in doomed
-                          else _sweep_line(line, pattern, mark) for number, line in enumerate(lines, 1))
-        swept = pattern.sub(mark, swept)  # a phrase of several lines
+        return sweeper.holds_fragment(text) and remove_file(path)
+    swept = sweeper.sweep_json(text) if ".json" in path.suffixes[:1] else \
+        sweeper.sweep_text(text, path.name in TALK_FILES)
     if swept == text:
         return False
     replace_bytes(path, swept.encode("utf-8", "surrogateescape"))
     return True
 
 
-def _holds_fragment(data: bytes, record_id: str, phrases: list[str]) -> bool:
-    text = data.decode("utf-8", "replace")
-    starts = [dump_json(phrase)[1:-1][:8] for phrase in phrases]
-    return f'"{record_id}"' in text or any(start in text for start in starts)
+def find_unreached(home: Home, phrases: Sequence[str]) -> list[str]:
+    """Files that a forget does not touch and that may still hold the words: exports elsewhere, files of
+    the owner's beside the data folders, lines of a ledger that cannot be read."""
+    pattern = build_phrase_pattern(phrases)
+    elsewhere = [str(path) for path in list_exports(home) if home.root not in path.parents and path.exists()]
+    beside = [path for path in (*list_files(home.root), *(home.memory / name for name in _LEDGER_FILES))
+              if path.name not in elsewhere]
+    return elsewhere + [str(path) for path in beside if pattern.search(
+        load_bytes(path, SEARCHED_LIMIT).decode("utf-8", "replace"))]
 
 
-def _sweep_line(line: str, pattern: re.Pattern[str], mark: str, indent: int | None = None) -> str:
-    """One line of text or JSON without the phrase; the same string when it is not there."""
-    try:
-        value = json.loads(line) if line[:1] in "{[" else None
-    except (ValueError, RecursionError):
-        value = None
-    if value is None:
-        return pattern.sub(mark, line)
-    swept = _sweep_value(value, pattern, mark)
-    return line if swept == value else dump_json(swept, indent=indent)
-
-
-def _sweep_value(value: Any, pattern: re.Pattern[str], mark: str) -> Any:
-    if isinstance(value, str):
-        return pattern.sub(mark, value)
-    if isinstance(value, list):
-        return [_sweep_value(item, pattern, mark) for item in value]
-    if isinstance(value, dict):
-        return {pattern.sub(mark, name): _sweep_value(item, pattern, mark)
-                for name, item in value.items()}
-    return value
-
-
-def _remove_line(line: str, mark: str) -> str:
-    """A line that betrays a record, emptied; a line of a JSON log keeps who and when."""
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return mark
-    if not isinstance(value, dict):
-        return mark
-    kept = {name: item for name, item in value.items() if name in _KEPT_IN_LOGS}
-    return dump_json({**kept, "text": mark})
-
-
-_KEPT_IN_LOGS = ("at", "event", "role", "session", "turn", "author", "path", "input", "ids")
+SEARCHED_LIMIT = 1 << 26  # bytes of a file of the owner's that are looked through
 
 
 def find_traces(home: Home, record_id: str, phrases: list[str]) -> list[Trace]:
@@ -1781,15 +1936,14 @@ def find_traces(home: Home, record_id: str, phrases: list[str]) -> list[Trace]:
     A turn whose block or sources held the id; a line that shares with the record a number of three
     digits or more, or two rare words in a row.
     """
-    clues = build_clues(phrases)
-    exact = build_phrase_pattern(phrases)
-    found = []
-    for path in (home.logs / "chat.jsonl", home.logs / "history"):
+    clues, exact, found = build_clues(phrases), build_phrase_pattern(phrases), list[Trace]()
+    for path in (home.logs / name for name in TALK_FILES):
         for number, raw in enumerate(load_bytes(path).decode("utf-8", "replace").split("\n"), 1):
             why = _find_betrayal(raw, record_id, clues)
             if why:
-                excerpt = exact.sub("…", _line_words(raw))
-                found.append(Trace(path, number, shorten(clean_line(excerpt), 70), why))
+                value = _parse_object(raw)
+                words = exact.sub("…", raw if value is None else str(value.get("text", "")))
+                found.append(Trace(path, number, shorten(clean_line(words), 70), why))
     return found
 
 
@@ -1808,23 +1962,12 @@ def _is_rare(word: str) -> bool:
     return len(word) > 3 and word not in COMMON_WORDS
 
 
-def _line_words(raw: str) -> str:
-    try:
-        value = json.loads(raw)
-    except ValueError:
-        return raw
-    return str(value.get("text", "")) if isinstance(value, dict) else raw
-
-
 def _find_betrayal(raw: str, record_id: str, clues: Sequence[re.Pattern[str]]) -> str:
-    try:
-        value = json.loads(raw)
-    except ValueError:
-        value = None
-    if isinstance(value, dict) and record_id in (*value.get("ids", ()), *value.get("sources", ())):
+    value = _parse_object(raw)
+    if value is not None and record_id in list_entry_ids(value):
         return f"this turn held {record_id}"
-    words = raw if not isinstance(value, dict) else " ".join(
-        item for item in value.values() if isinstance(item, str))
+    words = raw if value is None else " ".join(
+        item for name, item in value.items() if isinstance(item, str) and name not in _KEPT_IN_LOGS)
     for clue in clues:
         match = clue.search(words)
         if match:
@@ -3873,7 +4016,7 @@ def _render_memory(facts: CheckFacts) -> list[str]:
             shown.append(f"and {plural(others, 'observation')} of the daily check" if own else
                          f"{plural(others, 'observation')} of the daily check")
         if shown:
-            lines += [f"{heading}. {way_on}", *_indent(shown)]
+            lines += [f"{heading} ({len(facts.memory[part])}). {way_on}", *_indent(shown)]
     return lines or ["Nothing lapses soon and nothing waits for confirmation."]
 
 
@@ -5954,7 +6097,7 @@ def _provenance_words(facts: Facts) -> Iterator[str]:
     for matter in facts.matters:
         for record in matter.records:
             yield from (record.text or "", record.evidence or "", record.reason or "", record.id, record.author)
-            for at in (record.at, record.ended_at, record.expires):
+            for at in (record.at, record.ended_at, record.expires, record.confirmed_at):
                 if at:
                     yield f"{render_day(at)} {at}"
 
@@ -6645,13 +6788,18 @@ class Talk:
         self.tool_texts: list[str] = []
         self.system = ""
         self.frozen: frozenset[str] = frozenset()
+        self.crowded_out: frozenset[str] = frozenset()
         self.in_view = (0, 0)
         self._texts: dict[str, list[str]] = {}
+        self.scrubbed = 0                  # how often something was forgotten while this talk ran
         self.refresh()
         self.freeze()
 
-    def refresh(self) -> None:
-        """Follow the ledgers; take what another companion forgot out of this talk too (P10)."""
+    def refresh(self) -> set[str]:
+        """Follow the ledgers; take what was forgotten, here or in another companion, out of this talk.
+
+        Returns the ids of what is gone (P10).
+        """
         self.records.refresh()
         gone = {r.id: self._texts[r.id] for r in self.records.all()
                 if r.state == "forgotten" and r.id in self._texts}
@@ -6660,6 +6808,7 @@ class Talk:
         self.finder.refresh()
         if gone:
             self.scrub(gone)
+        return set(gone)
 
     def scrub(self, gone: Mapping[str, list[str]]) -> None:
         """Drop the turns that held forgotten records or their words, and build the prompt anew."""
@@ -6667,8 +6816,10 @@ class Talk:
         clues = [clue for texts in gone.values() for clue in build_clues(texts)]
         self.turns = [turn for turn in self.turns if not turn.ids & set(gone)
                       and not _mentions(turn.messages, pattern, clues)]
-        if self.last and (pattern.search(repr(self.last)) or set(gone) & set(self.last.sources)):
+        if self.last and (set(gone) & set(self.last.sources)
+                          or _mentions([{"content": repr(self.last)}], pattern, clues)):
             self.last = None
+        self.scrubbed += 1
         self.context = tuple(i for i in self.context if i not in gone)
         self.tool_texts = []
         self.freeze()
@@ -6677,8 +6828,13 @@ class Talk:
         """Build the system message: rules, mission, the owner's records as they are now."""
         chosen, total = choose_records(self.home, self.records.windowed())
         self.frozen = frozenset(record.id for record in chosen)
+        self.crowded_out = frozenset(r.id for r in self.records.windowed()) - self.frozen
         self.in_view = (len(chosen), total)
         self.system = build_system(self.home, self.toolbox, chosen)
+
+    def is_out_of_view(self, record_id: str) -> bool:
+        """True if a record was there when the talk began and did not fit into the prompt."""
+        return record_id in self.crowded_out
 
     def messages(self) -> list[dict[str, Any]]:
         """System message and earlier turns, as they are sent."""
@@ -6730,7 +6886,7 @@ def choose_records(home: Home, records: Sequence[Record]) -> tuple[list[Record],
     """
     room, chosen = home.settings.num_ctx * 2, list[Record]()
     for record in reversed(records):
-        room -= len(record.text or "") + 60
+        room -= len(record.text or "") + 90
         if room < 0:
             break
         chosen.append(record)
@@ -6751,17 +6907,23 @@ def build_system(home: Home, toolbox: Toolbox, records: Sequence[Record]) -> str
 
 
 def build_model_line(record: Record, today: date | None = None) -> str:
-    """One record for the model: id, standing, kind, author and day, then its words."""
+    """One record for the model: id, standing, kind, author, path, day, what came of it, its words."""
     who = {"owner": "the owner", "code": "the daily check", "unrecorded": "an old file, author unrecorded"}.get(
         record.author, record.author.replace("helper:", "helper "))
-    age = ""
+    parts = [f"{record.kind} by {who} via {record.path}", render_day(record.at)]
     if today is not None:
         days = (today - local_day(parse_at(record.at))).days
-        age = ", today" if days == 0 else f", {plural(days, 'day')} ago"
-    state = f", {record.state} by {record.replaced_by}" if record.replaced_by else ""
-    state = state or (f", taken back on {render_day(record.ended_at or '')}" if record.state == "undone" else "")
-    return (f"{record.id} {record.standing.upper()} ({record.kind} by {who}, {render_day(record.at)}{age}"
-            f"{state}): “{clean_line(record.text or '')}”")
+        parts.append("today" if days == 0 else f"{plural(days, 'day')} ago")
+    if record.confirmed_at:
+        parts.append(f"confirmed by the owner on {render_day(record.confirmed_at)}")
+    if record.replaced_by:
+        parts.append(f"{record.state} by {record.replaced_by}")
+    elif record.state == "undone":
+        parts.append(f"taken back on {render_day(record.ended_at or '')}")
+    elif record.expires:
+        parts.append(f"until {render_day(record.expires)}")
+    words = clean_line(record.text or "")
+    return f"{record.id} {record.standing.upper()} ({', '.join(parts)}): “{words}”"
 
 
 def build_question(talk: Talk, asked: Asked, matters: Sequence[Matter]) -> str:
@@ -6769,7 +6931,8 @@ def build_question(talk: Talk, asked: Asked, matters: Sequence[Matter]) -> str:
     now = local_time(talk.home.now())
     today = now.date()
     touched = [record for matter in matters for record in matter.records]
-    fresh = [r for r in talk.records.windowed() if r.id not in talk.frozen and r not in touched]
+    fresh = [r for r in talk.records.windowed()
+             if r.id not in talk.frozen | talk.crowded_out and r not in touched]
     parts = [f"[now: {now:%A} {render_date(today)}, {now:%H:%M}]"]
     if fresh:
         parts.append("[new on record]\n" + "\n".join(build_model_line(r, today) for r in fresh[-20:]))
@@ -6802,7 +6965,8 @@ def take_turn(talk: Talk, asked: Asked, view: View) -> Outcome:
     found, matters = _find_late(talk, asked, view, found, matters)
     outcome = outcome._replace(matters=matters, near=found.near, sources=_list_ids(matters))
     view.close_block(matters, found)
-    _log_question(talk, asked, outcome)
+    with follow_forgets(talk, outcome) as kept:
+        _log_question(talk, asked._replace(text=kept.question), kept)
     outcome = _answer(talk, asked, outcome, view)
     outcome = outcome._replace(
         total_s=talk.clock() - started,
@@ -6810,8 +6974,19 @@ def take_turn(talk: Talk, asked: Asked, view: View) -> Outcome:
         if asked.author == "owner" or asked.path == "cli:--ask" else None)
     talk.last = outcome
     talk.context = outcome.sources or talk.context
-    _log_answer(talk, asked, outcome)
+    with follow_forgets(talk, outcome) as kept:
+        _log_answer(talk, asked, kept)
     return outcome
+
+
+@contextmanager
+def follow_forgets(talk: Talk, outcome: Outcome) -> Iterator[Outcome]:
+    """What may be logged of a turn, while no forget can come in between: without its words if one of
+    its records was forgotten meanwhile, in another companion (P10)."""
+    with talk.home.lock(talk.home.memory):
+        gone = talk.refresh() & set(outcome.sources)
+        mark = f"[forgotten {' '.join(sorted(gone))}]"
+        yield outcome._replace(question=mark, answer=mark, model_text=mark) if gone else outcome
 
 
 def _list_ids(matters: Sequence[Matter]) -> tuple[str, ...]:
@@ -9178,18 +9353,12 @@ def split_replaces(words: str) -> tuple[str | None, str]:
     return (match[1], words[match.end():]) if match else (None, words)
 
 
-def _same_words(text: str | None) -> str:
-    return " ".join((text or "").casefold().split()).rstrip(".! ")
-
-
 def cmd_remember(chat: Chat, words: str, origin: Origin) -> None:
     """Keep a line; the same words again do what the owner evidently wants."""
     replaces, words = split_replaces(words)
     kind, text = split_kind(words)
     chat.records.refresh()
-    if replaces is not None:
-        chat.records.get(replaces)
-    elif text.strip() and _handle_repeat(chat, kind, text, origin):
+    if replaces is None and text.strip() and _handle_repeat(chat, kind, text, origin):
         return
     record = remember(chat.records, kind, text, origin, replaces)
     _say_saved(chat, record)
@@ -9204,39 +9373,56 @@ def _say_saved(chat: Chat, record: Record) -> None:
 
 
 def _handle_repeat(chat: Chat, kind: str, text: str, origin: Origin) -> bool:
-    """The same words are on record already: say so, renew, or write the owner's own beside them."""
-    same = [r for r in chat.records.all() if _same_words(r.text) == _same_words(text)
+    """The same words are on record already: do what the owner evidently wants; False if they are not."""
+    same = [r for r in chat.records.all() if same_words(text) == same_words(r.text)
             and r.kind != "decision" and r.state in ("live", "lapsed")]
-    own = next((r for r in same if r.confirmed and r.kind == kind), None)
+    own = next((r for r in same if r.author == "owner" and r.kind == kind), None)
+    vouched = next((r for r in same if r.author != "owner" and r.confirmed and r.state == "live"), None)
     waiting = next((r for r in same if not r.confirmed), None)
-    if own is not None and own.state == "live" and not is_due(own, local_day(chat.home.now())):
-        chat.display.line(f"{own.id} says that already: {own.standing} · {render_label(own)}")
-    elif own is not None:
-        renewed = renew(chat.records, own.id, origin)
-        chat.display.line(f"{own.id} had lapsed; it now lasts until {render_day(renewed.expires or '')}.")
+    if own is not None:
+        _repeat_own(chat, own, text, origin)
     elif waiting is not None:
         _say_saved(chat, remember(chat.records, kind, text, origin, waiting.id))
-    return own is not None or waiting is not None
+    elif vouched is not None:
+        chat.display.line(f"{vouched.id} says that already: {vouched.standing} · {render_label(vouched)}")
+        chat.display.notice("To have it as a line of your own beside that one:")
+        chat.offer(f"/remember --replaces {vouched.id} {kind}: {text}")
+    return own is not None or waiting is not None or vouched is not None
+
+
+def _repeat_own(chat: Chat, own: Record, text: str, origin: Origin) -> None:
+    """The owner's own line, typed again: it is there, or it is brought back."""
+    if own.state == "lapsed" or is_due(own, local_day(chat.home.now())):
+        renewed = renew(chat.records, own.id, origin)
+        chat.display.line(f"{own.id} had lapsed; it now lasts until {render_day(renewed.expires or '')}.")
+    elif chat.talk.is_out_of_view(own.id):
+        record = remember(chat.records, own.kind, text, origin, own.id)
+        chat.display.line(f"{own.id} says that already, but was too old to be in the model's view.")
+        _say_saved(chat, record)
+    else:
+        chat.display.line(f"{own.id} says that already: {own.standing} · {render_label(own)}")
 
 
 def _offer_pair(chat: Chat, record: Record, words: str) -> None:
-    """A line that corrects an unconfirmed one is offered as its pair."""
-    other = find_corrected(record, chat.records.waiting())
+    """A line that corrects one that the owner did not write is offered as its pair."""
+    others = [r for r in chat.records.live() if r.author not in ("owner", "code") and r.kind != "decision"]
+    other = find_corrected(record, others)
     if other is not None:
-        chat.display.notice(f"{other.id} waits for confirmation and reads much like this. To keep the two as a pair:")
+        state = "waits for confirmation" if not other.confirmed else f"is by {clean_line(other.author)}"
+        chat.display.notice(f"{other.id} {state} and reads much like this. To keep the two as a pair:")
         chat.offer(f"/remember --replaces {other.id} {words}")
 
 
-def find_corrected(record: Record, waiting: Sequence[Record]) -> Record | None:
-    """The unconfirmed line that `record` most likely retypes or corrects."""
+def find_corrected(record: Record, others: Sequence[Record]) -> Record | None:
+    """The line, of those that the owner did not write, that `record` most likely retypes or corrects."""
     import difflib
-    mine = _same_words(record.text)
+    mine = same_words(record.text)
 
     def likeness(other: Record) -> float:
-        return max(difflib.SequenceMatcher(None, mine, _same_words(text)).ratio()
+        return max(difflib.SequenceMatcher(None, mine, same_words(text)).ratio()
                    for text in (other.text, other.evidence) if text)
 
-    best = max(waiting, key=likeness, default=None)
+    best = max(others, key=likeness, default=None)
     return best if best is not None and likeness(best) >= 0.6 else None
 
 
@@ -9274,7 +9460,7 @@ def cmd_memory(chat: Chat, words: str, origin: Origin) -> None:
     found = select_memory(chat.records, which)
     if not found:
         chat.display.line(f"No records{' ' + which if which else ''} in memory.")
-    chat.display.records(found, chat.home.now())
+    chat.display.records(found, chat.home.now(), full=True)
     if which == "waiting" and found:
         chat.display.notice("/confirm ID vouches for a line, /discard ID drops it.")
 
@@ -9304,7 +9490,7 @@ def cmd_decisions(chat: Chat, words: str, origin: Origin) -> None:
     found = [r for r in chat.records.all() if r.kind == "decision"]
     if not found:
         chat.display.line("No decisions on record.")
-    chat.display.records(found, chat.home.now())
+    chat.display.records(found, chat.home.now(), full=True)
 
 
 def _warn_decisions(chat: Chat) -> None:
@@ -9366,15 +9552,18 @@ def build_story(home: Home, records: Records, record: Record) -> list[str]:
         if partner is not None:
             told.append(f"  {verb} {partner.id} ({render_label(partner)}): "
                         f"“{clean_line(partner.text or 'forgotten')}”")
-    used = [e for e in load_events(home) if e.get("event") == "answered" and record.id in e.get("ids", ())]
-    last = f", last on {render_day(str(used[-1].get('at', '')))}" if used else ""
+    used = [e for e in load_events(home) if e.get("event") == "answered" and record.id in list_entry_ids(e)]
+    last = "; the last: " + "; ".join(
+        f"{render_day(str(e.get('at')))}, session {clean_line(str(e.get('session')))}, turn "
+        f"{clean_line(str(e.get('turn')))}" for e in used[-5:]) if used else ""
     return [*told, f"  used in {plural(len(used), 'answer')}{last}"]
 
 
 def cmd_confirm(chat: Chat, words: str, origin: Origin) -> None:
     """Vouch for a line that waits: shows the exact text and asks once."""
-    record = _get_waiting(chat.records, words.strip(), "/confirm")
-    chat.display.records([record], chat.home.now(), limit=TEXT_LIMIT)
+    chat.records.refresh()
+    record = get_waiting(chat.records, words.strip(), "/confirm")
+    chat.display.records([record], chat.home.now(), full=True, limit=TEXT_LIMIT)
     if chat.ask("Confirm exactly these words?"):
         done = confirm(chat.records, record.id, origin._replace(input="typed"))
         chat.display.line(f"{done.id} is confirmed until {render_day(done.expires or '')}; "
@@ -9396,16 +9585,16 @@ def cmd_renew(chat: Chat, words: str, origin: Origin) -> None:
 
 
 UNREACHED = (
-    "What this cannot reach: copies of the crontab and backups that you made, files you exported "
-    "elsewhere, the scrollback of your terminal, and the model server's own cache until it unloads."
+    "What this cannot reach: copies of the crontab and backups that you made, the scrollback of your "
+    "terminal, the history of your shell, and the model server's own cache until it unloads."
 )
 
 
 def cmd_forget(chat: Chat, words: str, origin: Origin) -> None:
     """Erase a record everywhere, after asking."""
     chat.records.refresh()
-    record = chat.records.get(words.strip())
-    chat.display.records([record], chat.home.now(), limit=TEXT_LIMIT)
+    record = check_has_words(chat.records, words.strip())
+    chat.display.records([record], chat.home.now(), full=True, limit=TEXT_LIMIT)
     phrases = list_phrases(chat.records, record)
     traces = find_traces(chat.home, record.id, phrases)
     if not chat.ask(f"Erase the words of {record.id} everywhere?"):
@@ -9413,16 +9602,25 @@ def cmd_forget(chat: Chat, words: str, origin: Origin) -> None:
         return
     scope = "words"
     if traces:
-        chat.display.lines(f"  {trace.path.name} line {trace.line}: {trace.excerpt} ({trace.why})"
-                           for trace in traces[:20])
+        chat.display.lines(render_traces(traces))
         if chat.ask(f"Remove {plural(len(traces), 'line')} of talk that would betray it?"):
             scope = "traces"
     chat.display.lines(forget_everywhere(chat.home, chat.records, record.id, "repl:/forget",
                                          origin._replace(input="typed"), scope, chat.talk.model))
     chat.talk.refresh()
-    if chat.keyboard is not None:
-        chat.keyboard.reload_history()
-    _offer_partners(chat, record)
+    for partner in list_partners(chat.records, record, phrases):
+        chat.display.notice(f"{partner.id} belongs with it and still has its words:")
+        chat.offer(f"/forget {partner.id}")
+
+
+TRACES_SHOWN = 20
+
+
+def render_traces(traces: Sequence[Trace]) -> list[str]:
+    """Where else the record shows through, a line each."""
+    more = [f"  and {len(traces) - TRACES_SHOWN} more"] if len(traces) > TRACES_SHOWN else []
+    return [f"  {trace.path.name} line {trace.line}: {trace.excerpt} ({trace.why})"
+            for trace in traces[:TRACES_SHOWN]] + more
 
 
 def list_phrases(records: Records, record: Record) -> list[str]:
@@ -9430,30 +9628,41 @@ def list_phrases(records: Records, record: Record) -> list[str]:
     return [text for text in (record.text, record.evidence, record.reason) if text]
 
 
-def _offer_partners(chat: Chat, record: Record) -> None:
-    for other in (record.replaces, record.replaced_by):
-        partner = chat.records.find(other or "")
-        if partner is not None and partner.text is not None:
-            chat.display.notice(f"{partner.id} belongs to the same pair and still has its words:")
-            chat.offer(f"/forget {partner.id}")
+def list_partners(records: Records, record: Record, phrases: Sequence[str]) -> list[Record]:
+    """Records with words that belong to a forgotten one: its pair, and lines that hold its words."""
+    pattern = build_phrase_pattern(phrases)
+    return [r for r in records.all() if r.id != record.id and r.text is not None and (
+        r.id in (record.replaces, record.replaced_by) or record.id in (r.replaces, r.replaced_by)
+        or any(pattern.search(text) for text in list_phrases(records, r)))]
 
 
 def forget_everywhere(home: Home, records: Records, record_id: str, path: str, origin: Origin,
                       scope: str, model: Model | None) -> list[str]:
     """Erase one record from the ledgers and every other file; what to tell the owner (P10)."""
-    changed: list[str] = []
-    started = home.now()
-    record = forget(records, record_id, path, origin,
-                    lambda rid, words: changed.extend(sweep_home(home, rid, words, scope)), scope)
+    changed, phrases = list[str](), list[str]()
+
+    def sweep(rid: str, words: list[str]) -> None:
+        phrases.extend(words)
+        changed.extend(sweep_home(home, rid, words, scope))
+
+    record = forget(records, record_id, path, origin, sweep, scope)
     ledger = "decisions" if record.kind == "decision" else "memory"
-    log_event(home, "forgotten", id=record.id, files=len(changed) + 1, scope=scope,
-              seconds=round((home.now() - started).total_seconds(), 3))
+    log_forgotten(home, records, record.id)
     unloaded = unload_model(model)
+    unreached = find_unreached(home, phrases)
     return [f"{record.id} is forgotten. Its words are gone from:",
             *(f"  {name}" for name in (f"memory/{ledger}.jsonl", *changed)),
             "The model was unloaded, so that its cache goes too." if unloaded else
             "The model server was not reached; it keeps its cache until it unloads.",
-            UNREACHED]
+            *(["Files that were left alone and may hold the words:", *(f"  {name}" for name in unreached)]
+              if unreached else []), UNREACHED]
+
+
+def log_forgotten(home: Home, records: Records, record_id: str) -> None:
+    """An event with the seconds from the forget line to now, when the words are gone."""
+    record = records.get(record_id)
+    seconds = (home.now() - parse_at(record.ended_at or "")).total_seconds()
+    log_event(home, "forgotten", id=record_id, seconds=round(seconds, 3))
 
 
 def unload_model(model: Model | None) -> bool:
@@ -9571,15 +9780,14 @@ def build_stats(home: Home, records: Records) -> dict[str, Any]:
     everything, live = records.all(), records.live()
     today = local_day(home.now())
     ages = sorted((today - local_day(parse_at(r.at))).days for r in live)
-    attributed = [x for x in lines if x["author"] and x["path"] in AUTHORS]
     events = load_events(home)
     forgets = sorted(e["seconds"] for e in events if e.get("event") == "forgotten"
                      and isinstance(e.get("seconds"), int | float))
-    windowed = {r.id for r in records.windowed()}
     return {
         "lines": len(lines), "records": len(everything), "live": len(live),
         "decisions_standing": sum(r.standing == "decided" for r in live),
-        "attributed_share": len(attributed) / len(lines) if lines else 1.0,
+        "attributed_share": sum(map(is_attributed, lines)) / len(lines) if lines else 1.0,
+        "damaged_lines": len(records.memory.faults) + len(records.decisions.faults),
         "authors": _count(r.author for r in live), "kinds": _count(r.kind for r in live),
         "median_age_days": ages[len(ages) // 2] if ages else None,
         "waiting": len(records.waiting()), "lapsing_soon": len(records.due_soon()),
@@ -9587,13 +9795,18 @@ def build_stats(home: Home, records: Records) -> dict[str, Any]:
         "forgotten": sum(r.state == "forgotten" for r in everything),
         "median_forget_s": forgets[len(forgets) // 2] if forgets else None,
         "windows": dict(home.settings.windows),
-        "fell_out_of_windows": _count(r.kind for r in live if r.id not in windowed),
+        "fell_out_of_windows": {name: len(fallen) for name, fallen in records.fallen().items()},
         "head_memory": render_fingerprint("memory", records.memory.head),
         "head_decisions": render_fingerprint("decisions", records.decisions.head),
-        "checks_good": sum(e.get("event") == "daily_stop" and e.get("status") == "ok" for e in events),
-        "checks_failed": sum(e.get("event") == "daily_stop" and e.get("status") == "failed" for e in events),
+        **count_checks(home),
         "breaches": _count(str(e.get("rule")) for e in events if e.get("event") == "breach"),
     }
+
+
+def is_attributed(line: Line) -> bool:
+    """True if a line names a code path that this program has and the author that follows from it (P3)."""
+    author = AUTHORS.get(line["path"])
+    return author is not None and line["author"].partition(":")[0] == author
 
 
 def _count(names: Iterable[str]) -> dict[str, int]:
@@ -9604,13 +9817,27 @@ def _count(names: Iterable[str]) -> dict[str, int]:
 
 
 def count_lapses(records: Records) -> dict[str, int]:
-    """Lapse lines written, and how many of them on the day due."""
-    written = [line for line in records.memory.lines if line["op"] == "lapse"]
-    on_time = 0
-    for line in written:
-        record = records.find(line["target"] or "")
-        on_time += record is not None and record.expires == str(local_day(parse_at(line["at"])))
-    return {"written": len(written), "on_the_day": on_time}
+    """Lapses that were due until today, those written, and those written on the very day (P11)."""
+    today = local_day(records.home.now())
+    ends, written, on_the_day = dict[str, str](), 0, 0
+    for line in records.memory.lines:
+        if line["expires"]:
+            ends[line["id"] or line["target"] or ""] = line["expires"]
+        if line["op"] == "lapse":
+            written += 1
+            on_the_day += ends.get(line["target"] or "") == str(local_day(parse_at(line["at"])))
+    open_ = sum(is_due(record, today) for record in records.all())
+    return {"due": written + open_, "written": written, "on_the_day": on_the_day}
+
+
+def count_checks(home: Home) -> dict[str, int]:
+    """Daily checks that were good, failed or broke off, and days since the first that had no good one."""
+    runs, days = list_runs(home), sorted(local_day(parse_at(r.at)) for r in load_readings(home))
+    first = format_at(find_moment(days[0], 12, 0)) if days else None
+    missed = set(list_missed_days(first, local_day(home.now()))) - set(days)
+    return {"checks_good": sum(run.status == "ok" for run in runs),
+            "checks_failed": sum(run.status == "failed" for run in runs),
+            "checks_broken_off": sum(not run.status for run in runs), "days_missed": len(missed)}
 
 
 def cmd_verify(chat: Chat, words: str, origin: Origin) -> None:
@@ -9684,9 +9911,22 @@ def cmd_export(chat: Chat, words: str, origin: Origin) -> None:
 
 
 def export_file(records: Records, path: Path) -> None:
-    """Write an export; JSON Lines for a name that ends in .jsonl, else Markdown."""
-    text = build_export_lines(records) if path.suffix == ".jsonl" else build_export_page(records)
-    replace_bytes(path, text.encode("utf-8", "surrogatepass"))
+    """Write an export; JSON Lines for a name that ends in .jsonl, else Markdown.
+
+    Only an earlier export is written over. The event log keeps its place, for a forget to find (P10).
+    """
+    is_lines = path.suffix == ".jsonl"
+    begins = load_bytes(path, 1 << 20).split(b"\n")[0].decode("utf-8", "replace")
+    is_ours = '"standing"' in begins if is_lines else begins.startswith(EXPORT_TITLE)
+    if check_regular(path) is not None and not is_ours:
+        raise Refused(f"{path} is there already and is no export.", "Choose another name.")
+    with records.writing():
+        log_event(records.home, "exported", sync=True, file=str(path))
+        text = build_export_lines(records) if is_lines else build_export_page(records)
+        replace_bytes(path, text.encode("utf-8", "surrogatepass"))
+
+
+EXPORT_TITLE = "# On record, "
 
 
 def build_export_lines(records: Records) -> str:
@@ -9696,7 +9936,7 @@ def build_export_lines(records: Records) -> str:
 
 def build_export_page(records: Records) -> str:
     """Everything on record as one readable page; forgotten lines appear as forgotten."""
-    parts = [f"# On record, {render_date(local_day(records.home.now()))}\n"]
+    parts = [f"{EXPORT_TITLE}{render_date(local_day(records.home.now()))}\n"]
     for title, found in (("Decisions", [r for r in records.all() if r.kind == "decision"]),
                          ("Memory", [r for r in records.all() if r.kind != "decision"])):
         parts.append(f"## {title}\n")
@@ -9861,6 +10101,8 @@ def obey(chat: Chat, name: str, words: str, entry_input: str) -> None:
     """One command. A hedged decision is insisted on only by the very next entry."""
     if name != "decide":
         chat.insist = None
+    if name not in ("help", "quit"):
+        chat.talk.refresh()  # what another companion forgot is gone here before anything is shown (P10)
     COMMANDS[name].run(chat, words, chat.origin(entry_input))
     chat.display.gap()
 
@@ -9881,6 +10123,7 @@ def answer_entry(chat: Chat, entry: Entry) -> None:
 
 def guarded_step(chat: Chat, entry: Entry) -> None:
     """The turn's boundary: whatever goes wrong in one entry, the loop goes on."""
+    before = chat.talk.scrubbed
     try:
         answer_entry(chat, entry)
     except KeyboardInterrupt:
@@ -9889,6 +10132,8 @@ def guarded_step(chat: Chat, entry: Entry) -> None:
         chat.display.trouble(failure)
     except Exception as error:  # boundary 1 of 2: one turn
         chat.display.trouble(keep_traceback(chat.home, error))
+    if chat.talk.scrubbed != before and chat.keyboard is not None:
+        chat.keyboard.reload_history()  # the arrow keys bring nothing back that was forgotten (P10)
 
 
 def keep_traceback(home: Home, error: BaseException) -> Failure:
@@ -9948,14 +10193,16 @@ def build_first_screen(chat: Chat) -> list[str]:
     waiting = len(records.waiting())
     if waiting:
         lines.append(f"{plural(waiting, 'line')} {'waits' if waiting == 1 else 'wait'} for you: /memory waiting")
-    soon = records.due_soon()
+    soon = [r for r in records.due_soon() if r.kind != "observation"]
     if soon:
-        lines.append(f"Lapsing soon: {', '.join(r.id for r in soon[:6])}: /renew ID keeps one")
+        named = ", ".join(f"{r.id} on {render_day(r.expires or '')}" for r in soon[:4])
+        more = f" and {len(soon) - 4} more" if len(soon) > 4 else ""
+        lines.append(f"Lapsing soon: {named}{more}: /renew ID keeps one")
     for ledger, verdict in ((records.memory, records.memory.verify()),
                             (records.decisions, records.decisions_verdict)):
         if verdict.verdict != "fine":
             lines.append(f"{ledger.path.name} is {verdict.verdict}: {verdict.detail}; /verify tells more")
-    lines += records.oddities[:1]
+    lines += [clean_line(oddity) for oddity in records.oddities[:1]]
     return [line for line in lines if line]
 
 
@@ -9971,8 +10218,7 @@ def is_local(settings: Settings) -> bool:
 def open_chat(home: Home, display: Display, environ: Mapping[str, str]) -> Chat:
     """Prepare a chat: finish what was left, write lapses, start a talk. Raises Failure."""
     records = open_records(home)
-    for record in write_lapses(records, "chat:start"):
-        display.notice(f"{record.id} has lapsed: “{shorten(clean_line(record.text or ''), 60)}”. /renew {record.id} keeps it.")
+    display.lines(render_lapsed(write_lapses(records, "chat:start")))
     if recover_daily(home):
         display.notice("A daily check that was cut off is finished now: /report")
     check_local(home.settings.host, home.settings.model, home.settings.allow_remote)
@@ -9981,6 +10227,18 @@ def open_chat(home: Home, display: Display, environ: Mapping[str, str]) -> Chat:
     talk = Talk(home, records, model, Toolbox(home, build_runners(home, records)), session=session)
     log_event(home, "chat_start", session=session, model=home.settings.model)
     return Chat(home, records, talk, display, environ)
+
+
+LAPSES_SHOWN = 5
+
+
+def render_lapsed(lapsed: Sequence[Record]) -> list[str]:
+    """What lapsed just now: the first lines in their words, the others and observations by number."""
+    own = [record for record in lapsed if record.kind != "observation"]
+    told = [f"{r.id} has lapsed: “{shorten(clean_line(r.text or ''), 60)}”. /renew {r.id} brings it back."
+            for r in own[:LAPSES_SHOWN]]
+    others = len(lapsed) - len(told)
+    return [*told, f"{plural(others, 'other line')} lapsed: /memory lapsed"] if others else told
 
 
 def build_session(home: Home) -> str:
@@ -9994,6 +10252,7 @@ def open_records(home: Home) -> Records:
     remove_leftovers(home)
     records = Records(home)
     for record_id in finish_forgets(records, lambda rid, words, scope: _sweep_again(home, rid, words, scope)):
+        log_forgotten(home, records, record_id)
         home.notice(f"Finished forgetting {record_id}, which was interrupted.")
     return records
 
@@ -10519,7 +10778,7 @@ def run_list(home: Home, args: Any) -> int:
     if args.json:
         emit_json([build_listing(records, record) for record in found])
     else:
-        open_display(sys.stdout, os.environ, home.settings).records(found, home.now())
+        open_display(sys.stdout, os.environ, home.settings).records(found, home.now(), full=True)
     verdict = records.decisions_verdict
     if args.decisions and not verdict.is_sound:
         print(f"The decisions file is {verdict.verdict}: {verdict.detail}. It decides nothing until "
@@ -10532,23 +10791,21 @@ def run_forget(home: Home, args: Any) -> int:
     """`--forget ID`: asks on a terminal, `--yes` does not; without either it is refused."""
     records = open_records(home)
     records.refresh()
-    record = records.get(args.forget)
+    record = check_has_words(records, args.forget)
     phrases = list_phrases(records, record)
     traces = find_traces(home, record.id, phrases)
     if not args.yes:
         if sys.stdin is None or not sys.stdin.isatty():
             raise Refused("--forget asks first, and there is no terminal to ask on.", "Add --yes.")
         emit(f"{record.id}: “{record.text or ''}”")
-        emit("\n".join(f"  {t.path.name} line {t.line}: {t.excerpt} ({t.why})" for t in traces))
+        emit("\n".join(render_traces(traces)))
         if input(f"Erase it and {plural(len(traces), 'trace')} of it? [y/N] ").strip().lower() not in ("y", "yes"):
             emit(f"{record.id} is kept.")
             return 0
     for line in forget_everywhere(home, records, record.id, "cli:--forget", Origin(), "traces", Model(home.settings)):
         emit(line)
-    for other in (record.replaces, record.replaced_by):
-        partner = records.find(other or "")
-        if partner is not None and partner.text is not None:
-            emit(f"{partner.id} belongs to the same pair and still has its words: --forget {partner.id}")
+    for partner in list_partners(records, record, phrases):
+        emit(f"{partner.id} belongs with it and still has its words: --forget {partner.id}")
     return 0
 
 
@@ -10582,13 +10839,19 @@ def run_stats(home: Home, args: Any) -> int:
     return 0
 
 
+IMPORT_LIMIT = 1 << 26  # bytes
+
+
 def run_import(home: Home, args: Any) -> int:
     """`--import FILE`."""
-    path = Path(args.import_).expanduser()
+    path = Path(args.import_).expanduser().resolve()
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise Refused(f"{path} could not be read: {error.strerror}.", "Name a memory.jsonl file.") from error
+        data = load_bytes(path, IMPORT_LIMIT + 1)
+    except StorageFailed as failure:
+        raise Refused(failure.what, "Name a memory.jsonl file.") from failure
+    if not path.exists() or len(data) > IMPORT_LIMIT:
+        raise Refused(f"{path} is not there." if not data else f"{path} is larger than 64 MB.",
+                      "Name a memory.jsonl file.")
     added, skipped = import_legacy(open_records(home), path.name, data)
     emit(f"{plural(len(added), 'line')} taken in, unconfirmed; /memory waiting lists them.")
     for line in skipped:

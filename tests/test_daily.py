@@ -529,15 +529,15 @@ def test_memory_lists_what_lapses_and_waits_once_each(home, clock):
     clock.now = START
     companion.add_note(records, "gull", "a helper's line")
     memory = section(check(home, ten()).text, "Memory")
-    assert "Lapsing soon. /renew ID keeps one.\n\n    m1  note, lapses on 28 Nov 2026  “soon gone”" in memory
+    assert "Lapsing soon (1). /renew ID keeps one.\n\n    m1  note, lapses on 28 Nov 2026  “soon gone”" in memory
     assert (
-        "Waiting for confirmation. /confirm ID or /discard ID.\n\n    m2  note by helper:gull, lapses on "
+        "Waiting for confirmation (1). /confirm ID or /discard ID.\n\n    m2  note by helper:gull, lapses on "
         "4 Dec 2026  “a helper's line”" in memory
     )
     clock.move(days=1)
     memory = section(check(home, ten()).text, "Memory")
     assert (
-        "Lapsed, no longer recalled. /renew ID brings one back.\n\n    m1  note, lapsed on 28 Nov 2026"
+        "Lapsed, no longer recalled (1). /renew ID brings one back.\n\n    m1  note, lapsed on 28 Nov 2026"
         in memory
     )
     records.refresh()
