@@ -1203,9 +1203,17 @@ def build_standing(kind: str, text: str, confirmed: bool) -> str:
     return KIND_STANDING[kind]
 
 
-def apply_line(records: dict[str, Record], line: Line) -> str | None:
-    """Let one line act on the records; why it could not, or None."""
-    if line["op"] in ("add", "decide"):
+LEDGER_ACTS: Mapping[str, tuple[str, ...]] = {  # what a line of each ledger may do; the first begins a record
+    "memory": ("add", "confirm", "discard", "renew", "lapse", "forget"),
+    "decisions": ("decide", "undecide", "forget", "seal"),
+}
+
+
+def apply_line(records: dict[str, Record], line: Line, name: str) -> str | None:
+    """Let one line of the ledger `name` act on its records; why it could not, or None (P5)."""
+    if line["op"] not in LEDGER_ACTS[name]:
+        return f"unknown act {line['op']!r}"
+    if line["op"] == LEDGER_ACTS[name][0]:
         return _begin_record(records, line)
     target = records.get(line["target"] or "")
     if target is None:
@@ -1296,7 +1304,7 @@ class Records:
             records.clear()
             done = 0
         for line in ledger.lines[done:]:
-            oddity = apply_line(records, line)
+            oddity = apply_line(records, line, ledger.name)
             if oddity:
                 self.oddities.append(f"{ledger.path.name} line {line['seq']}: {oddity}")
         self._applied[ledger.name] = (ledger.generation, len(ledger.lines))
@@ -9369,7 +9377,8 @@ def cmd_remember(chat: Chat, words: str, origin: Origin) -> None:
 def _say_saved(chat: Chat, record: Record) -> None:
     """Said only of a record that was read back from the file."""
     pair = f", in place of {record.replaces}" if record.replaces else ""
-    chat.display.line(f"Saved {record.id}: {record.standing} · {record.kind}{pair}")
+    kind = "" if record.kind == record.standing else f" · {record.kind}"
+    chat.display.line(f"Saved {record.id}: {record.standing}{kind}{pair}")
 
 
 def _handle_repeat(chat: Chat, kind: str, text: str, origin: Origin) -> bool:
@@ -9920,6 +9929,8 @@ def export_file(records: Records, path: Path) -> None:
     is_ours = '"standing"' in begins if is_lines else begins.startswith(EXPORT_TITLE)
     if check_regular(path) is not None and not is_ours:
         raise Refused(f"{path} is there already and is no export.", "Choose another name.")
+    if not path.parent.is_dir():
+        raise Refused(f"There is no folder {path.parent}.", "Make it first.")
     with records.writing():
         log_event(records.home, "exported", sync=True, file=str(path))
         text = build_export_lines(records) if is_lines else build_export_page(records)

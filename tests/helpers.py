@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
@@ -69,6 +70,48 @@ def run_setup(records: companion.Records, steps: list[list[str]]) -> None:
             companion.undecide(records, number, why, TYPED)
         elif verb == "note":
             companion.add_note(records, words[0], words[1])
+
+
+class Hands:
+    """A keyboard that answers the program's questions with what the test has laid out; no answer is a no."""
+
+    def __init__(self) -> None:
+        self.answers, self.asked, self.reloads = list[str](), list[str](), 0
+
+    def ask(self, question: str, default: str = "") -> companion.Entry | None:
+        self.asked.append(question)
+        return companion.Entry(self.answers.pop(0), "typed") if self.answers else None
+
+    def reload_history(self) -> None:
+        self.reloads += 1
+
+
+class Sitting:
+    """A chat as the owner has it: `type` an entry and get what the screen shows for it."""
+
+    def __init__(self, home: companion.Home) -> None:
+        self.out, self.hands = io.StringIO(), Hands()
+        display = companion.Display(self.out, is_terminal=False, size=lambda: (100, 24), color=False,
+                                    clock=lambda: 0.0)
+        self.chat = companion.open_chat(home, display, {})
+        self.chat.keyboard = self.hands  # type: ignore[assignment]
+        self.first = self.out.getvalue() + "\n".join(companion.build_first_screen(self.chat))
+
+    def type(self, text: str, *answers: str, input: str = "typed") -> str:
+        """One entry, with the answers to the questions that it leads to."""
+        begin, self.hands.answers = len(self.out.getvalue()), list(answers)
+        companion.guarded_step(self.chat, companion.Entry(text, input))
+        return self.out.getvalue()[begin:]
+
+    def tab(self) -> str:
+        """What Tab on the empty line would put there, sent."""
+        assert self.chat.hint is not None, "nothing is offered"
+        return self.type(self.chat.hint)
+
+    def record(self, record_id: str) -> companion.Record:
+        """A record as it is now."""
+        self.chat.records.refresh()
+        return self.chat.records.get(record_id)
 
 
 def all_bytes(home: companion.Home) -> bytes:
