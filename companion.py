@@ -8511,6 +8511,7 @@ SETTLE_S = 0.02         # nobody presses the next key so soon after Enter
 STALL_S = 2.0           # an open paste that pauses longer has lost its end
 DRAIN_S = 2.0           # keys that never pause hold the prompt back no longer
 PASTE_LIMIT = 1_000_000  # letters
+AGAIN_S = 0.3           # Ctrl-C pressed again so soon means the same thing
 
 Part = tuple[str, str]   # `typed` or `pasted`, and the text
 
@@ -8668,7 +8669,7 @@ class LineState:
         self.places = set[int]()
         self.head: str | None = None
         self.seen = False
-        self.armed: str | None = None
+        self.armed: tuple[str, int] | None = None  # the text at the first Enter, and which picture
 
     def paste(self, place: int, before: str) -> None:
         """Words were pasted behind `before`; the shortest beginning is what surely was typed."""
@@ -8692,14 +8693,15 @@ class LineState:
         """The entry that Enter would send."""
         return Entry(text, "pasted", self.head or "") if self.places else Entry(text, "typed")
 
-    def needs_second_enter(self, text: str, names: Iterable[str]) -> bool:
-        """True for the first Enter on a command with pasted words; the second one passes."""
+    def needs_second_enter(self, text: str, names: Iterable[str], picture: int) -> bool:
+        """True for the first Enter on a command with pasted words; the second one passes, once the
+        notice was on the screen (`picture` counts what was drawn)."""
         if not self.places or classify_entry(self.build_entry(text), names).kind != "command":
             return False
-        if self.armed == text:
-            return False
-        self.armed, self.notice = text, NOTICE_CONFIRM
-        return True
+        if self.armed is None or self.armed[0] != text:
+            self.armed = (text, picture)
+        self.notice = NOTICE_CONFIRM
+        return picture == self.armed[1]
 
 
 # History.
@@ -8712,6 +8714,7 @@ class HistoryFile:
     def __init__(self, home: Home, keep: Callable[[Entry], bool]) -> None:
         self.home, self.keep = home, keep
         self.path: Path | None = home.logs / "history"
+        self._state = (0, 0)
 
     def load(self) -> list[str]:
         """The entries, oldest first. A file that others may read is made the owner's alone."""
@@ -8724,6 +8727,7 @@ class HistoryFile:
                 state = check_regular(self.path)
                 if state and (state.st_mode & 0o177 or data.count(b"\n") > 2 * self.KEPT):
                     replace_bytes(self.path, b"".join(data.splitlines(True)[-self.KEPT:]))
+            self._state = self._look()
         except StorageFailed:
             self.path = None
             return []
@@ -8737,8 +8741,21 @@ class HistoryFile:
         try:
             with self.home.lock(self.home.logs):
                 append_line(self.path, dump_json(line), sync=False)
+            self._state = self._look()
         except StorageFailed:
             self.path = None
+
+    def _look(self) -> tuple[int, int]:
+        state = check_regular(self.path) if self.path is not None else None
+        return (state.st_ino, state.st_size) if state else (0, 0)
+
+    def is_replaced(self) -> bool:
+        """Whether somebody else rewrote the file since it was read; appending is no rewriting."""
+        try:
+            inode, size = self._look()
+        except StorageFailed:
+            return False
+        return self._state[0] != 0 and (inode != self._state[0] or size < self._state[1])
 
 
 def parse_history(data: bytes) -> list[str]:
@@ -8847,7 +8864,8 @@ class Keyboard:
         self.splitter = PasteSplitter()
         self._dropped = list[str]()
         self._drainer: threading.Thread | None = None
-        self._stop = self._is_busy = False
+        self._stop = self._is_busy = self._raises = False
+        self._interrupted_at = -1.0
         self._old_signals: dict[int, Any] = {}
 
     def __enter__(self) -> Keyboard:
@@ -8872,14 +8890,15 @@ class Keyboard:
         self.terminal.restore()
 
     def _watch_signals(self) -> None:
-        """Leave the terminal in order when told to end, and take it back after Ctrl-Z and `fg`."""
+        """Leave the terminal in order when told to end, and take it back after Ctrl-Z and `fg`. Only
+        what can be stopped hears Ctrl-C: at a late one the talk would end (R-28)."""
         import signal
         import threading
         if threading.current_thread() is not threading.main_thread():
             return
         for number, handler in ((signal.SIGTERM, self._end), (signal.SIGHUP, self._end),
-                                (signal.SIGCONT, self._resume)):
-            if signal.getsignal(number) is signal.SIG_DFL:
+                                (signal.SIGCONT, self._resume), (signal.SIGINT, self._interrupt)):
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                 self._old_signals[number] = signal.signal(number, handler)
 
     def _end(self, number: int, _: object) -> None:
@@ -8891,14 +8910,29 @@ class Keyboard:
     def _resume(self, *_: object) -> None:
         self.terminal.quiet()
 
+    def _interrupt(self, *_: object) -> None:
+        if self._raises and self.clock() - self._interrupted_at > AGAIN_S:
+            self._interrupted_at = self.clock()
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def _interruptible(self, raises: bool = True) -> Iterator[None]:
+        """Whether Ctrl-C raises KeyboardInterrupt in here."""
+        before, self._raises = self._raises, raises
+        try:
+            yield
+        finally:
+            self._raises = before
+
     @contextmanager
     def busy(self) -> Iterator[None]:
         """While the program works: no echo, Ctrl-C raises KeyboardInterrupt, keys are dropped. A
         question or an editor may come in between."""
-        self._is_busy = True
+        self._is_busy, self._interrupted_at = True, -1.0
         self._start_drainer()
         try:
-            yield
+            with self._interruptible():
+                yield
         finally:
             self._is_busy = False
             self._stop_drainer()
@@ -8928,7 +8962,8 @@ class Keyboard:
     def _attended(self) -> Iterator[None]:
         """While somebody else reads the keys in the middle of the work."""
         try:
-            yield
+            with self._interruptible(False):
+                yield
         finally:
             if self._is_busy:
                 self._start_drainer()
@@ -8945,17 +8980,10 @@ class Keyboard:
                 self.terminal.quiet()
 
     def settle(self) -> None:
-        """Wait for silence before a prompt, and say once if something was dropped. A Ctrl-C that
-        comes too late for an answer begins the wait anew."""
-        while True:
-            try:
-                self._stop_drainer()
-                self.terminal.quiet()
-                self._dropped.append(drain(self.terminal.read, self.terminal.is_ready, self.splitter,
-                                           self.clock))
-                break
-            except KeyboardInterrupt:
-                continue
+        """Wait for silence before a prompt, and say once if something was dropped."""
+        self._stop_drainer()
+        self.terminal.quiet()
+        self._dropped.append(drain(self.terminal.read, self.terminal.is_ready, self.splitter, self.clock))
         dropped, self._dropped = "".join(self._dropped), []
         if has_letters(dropped):
             self.say(NOTICE_DROPPED)
@@ -9008,11 +9036,23 @@ class PlainKeyboard(Keyboard):
     """A terminal without cursor keys (TERM=dumb), or a screen that goes to a pipe: whole lines, no
     escapes, the same rules."""
 
+    def __init__(self, terminal: Terminal, say: Callable[[str], None],
+                 command_names: Iterable[str]) -> None:
+        super().__init__(terminal, say)
+        self.command_names = frozenset(command_names)
+
     def read(self, message: str = "> ") -> Entry | None:
         """The owner's next line; lines that come together are one paste. None when the owner leaves."""
-        self.settle()
         try:
-            return self._read_line(message)
+            entry = self._read_line(message)
+            while entry is not None and entry.input == "pasted" \
+                    and classify_entry(entry, self.command_names).kind == "command":
+                self.say(NOTICE_CONFIRM)
+                again = self._read_line(message)
+                if again == Entry("", "typed"):
+                    break
+                entry = again
+            return entry
         except KeyboardInterrupt:
             self.terminal.write("\n")
             self.say(NOTICE_LEAVE)
@@ -9021,7 +9061,6 @@ class PlainKeyboard(Keyboard):
     def ask(self, question: str, default: str = "") -> Entry | None:
         """An answer, None for Ctrl-C or Ctrl-D."""
         with self._attended():
-            self.settle()
             try:
                 return self._read_line(question)
             except KeyboardInterrupt:
@@ -9029,22 +9068,28 @@ class PlainKeyboard(Keyboard):
                 return None
 
     def _read_line(self, message: str) -> Entry | None:
+        self.settle()
         self.terminal.restore()
         self.terminal.write(message)
         try:
-            text = self.terminal.read()
-            while text and not text.endswith("\n") and not self.terminal.closed:
-                text += self.terminal.read()
+            with self._interruptible():
+                text = self.terminal.read()
+                while text and not text.endswith("\n") and not self.terminal.closed:
+                    text += self.terminal.read()
         finally:
-            # Without line editing the rest of a paste that has no line end yet can be seen, too.
+            # Without line editing the rest of a paste that has no line end yet can be read, too.
             self.terminal.quiet()
-        if not text:
-            return None
-        rest = ""
-        while self.terminal.is_ready(SETTLE_S) and len(rest) < PASTE_LIMIT:
-            rest += self.terminal.read()
-        whole = _LINE_END.sub("\n", text + rest).rstrip("\n")
-        return Entry(whole, "pasted" if has_letters(rest) else "typed")
+        return self._build_entry(text) if text else None
+
+    def _build_entry(self, text: str) -> Entry:
+        """The entry of a line and of what came with it."""
+        waiting = [text]
+        parts = read_burst(lambda: waiting.pop() if waiting else self.terminal.read(),
+                           self.terminal.is_ready, self.splitter)
+        whole = _LINE_END.sub("\n", "".join(text for _, text in parts) + self.splitter.flush()).rstrip("\n")
+        if not any(kind == "pasted" for kind, _ in parts):
+            return Entry(whole, "typed")
+        return Entry(whole, "pasted", parts[0][1] if parts[0][0] == "typed" else "")
 
 
 class PromptKeyboard(Keyboard):
@@ -9065,12 +9110,9 @@ class PromptKeyboard(Keyboard):
 
     def read(self, message: str = "> ") -> Entry | None:
         """The owner's next entry, None when the owner leaves (Ctrl-D) or the terminal is gone."""
-        while True:
-            try:
-                entry = self._prompt(self.session, message)
-                break
-            except KeyboardInterrupt:  # a signal in the moment before the editor takes it
-                self.terminal.write("\n")
+        self._follow_history()
+        entry = self._prompt(self.session, message)
+        self._follow_history()
         if entry is not None and is_worth_recalling(entry):
             self.session.history.add(entry.text)
             self.history.append(entry)
@@ -9087,6 +9129,11 @@ class PromptKeyboard(Keyboard):
         finally:
             self.asking = False
 
+    def _follow_history(self) -> None:
+        """Another program that makes this one's home forget words rewrites the file (P10)."""
+        if self.history.is_replaced():
+            self.reload_history()
+
     def reload_history(self) -> None:
         """Read the history anew, and let go of cut texts, after words were forgotten (P10)."""
         self.line = LineState()
@@ -9099,18 +9146,17 @@ class PromptKeyboard(Keyboard):
         self.line.start()
         self.line.notice = ""
         try:
-            text = "" if self.terminal.closed else run_prompt(session, message, default)
+            with self._interruptible(has_running_loop()):
+                text = "" if self.terminal.closed else run_prompt(session, message, default)
         except EOFError:
             return None
         return None if self.terminal.closed else self.line.build_entry(text)
 
     # Keys. `event` is prompt_toolkit's KeyPressEvent.
 
-    def on_key(self, _: object) -> None:
+    def on_key(self, buffer: Any) -> None:
         """Before every key."""
-        buffer = self.session.default_buffer
-        if not self.asking:
-            self.line.watch(buffer.working_index, buffer.text)
+        self.line.watch(buffer.working_index, buffer.text)
 
     def on_enter(self, event: Any) -> None:
         """Take a chosen completion into the line, go on after a backslash, or send."""
@@ -9121,7 +9167,8 @@ class PromptKeyboard(Keyboard):
                 and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor(1)
             buffer.insert_text("\n", fire_event=False)
-        elif self.asking or not self.line.needs_second_enter(buffer.text, self.commands):
+        elif self.asking or not self.line.needs_second_enter(
+                buffer.text, self.commands, event.app.render_counter):
             buffer.validate_and_handle()
 
     def on_newline(self, event: Any) -> None:
@@ -9153,6 +9200,8 @@ class PromptKeyboard(Keyboard):
         event.app.quoted_insert = False
         if len(text) > PASTE_LIMIT:
             self.line.notice = NOTICE_LONG.format(PASTE_LIMIT)
+        elif buffer.name == "SEARCH_BUFFER":
+            buffer.insert_text(" ".join(text.split("\n")))
         elif text:
             self.line.paste(buffer.working_index, buffer.document.text_before_cursor)
             buffer.complete_state = None
@@ -9325,6 +9374,7 @@ def build_clipboard(line: LineState) -> Any:
 def build_editor(keyboard: PromptKeyboard) -> Any:
     """A prompt_toolkit session; a bare one while the program asks a question of its own."""
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.layout.processors import TabsProcessor
     from prompt_toolkit.output import ColorDepth
     from prompt_toolkit.styles import Style
     bare = keyboard.asking
@@ -9334,12 +9384,23 @@ def build_editor(keyboard: PromptKeyboard) -> Any:
         completer=None if bare else build_completer(keyboard), complete_while_typing=False,
         bottom_toolbar=None if bare else keyboard.render_toolbar,
         clipboard=build_clipboard(keyboard.line), prompt_continuation="  ", search_ignore_case=True,
+        input_processors=[TabsProcessor(char1=" ", char2=" ")],
         reserve_space_for_menu=8, include_default_pygments_style=False,
         color_depth=None if keyboard.color else ColorDepth.DEPTH_1_BIT,
         style=Style.from_dict({"bottom-toolbar": "noreverse", "bottom-toolbar.text": "dim",
                                "notice": "nodim bold"}))
-    session.app.key_processor.before_key_press += keyboard.on_key
+    session.app.key_processor.before_key_press += lambda _: keyboard.on_key(session.default_buffer)
     return session
+
+
+def has_running_loop() -> bool:
+    """Whether this thread is inside an event loop."""
+    import asyncio
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def run_prompt(session: Any, message: str, default: str = "") -> str:
@@ -9358,9 +9419,7 @@ def run_prompt(session: Any, message: str, default: str = "") -> str:
     def show() -> str:
         return str(session.prompt(message, default=default, pre_run=watch, set_exception_handler=False))
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not has_running_loop():
         return show()
     with ThreadPoolExecutor(1, "prompt") as pool:
         future = pool.submit(show)
@@ -9401,7 +9460,7 @@ def open_keyboard(stdin: TextIO, stdout: TextIO, home: Home, say: Callable[[str]
     if not is_keyboard(stdin):
         return PipedKeyboard(stdin)
     if is_dumb(term) or not stdout.isatty():
-        return PlainKeyboard(Terminal(stdin, stdout, brackets=False), say)
+        return PlainKeyboard(Terminal(stdin, stdout, brackets=False), say, commands or ())
     return PromptKeyboard(Terminal(stdin, stdout, brackets=True), say, stdin,
                           history=HistoryFile(home, keep), commands=commands or {},
                           choices=choices or {}, toolbar=toolbar, hint=hint,

@@ -44,11 +44,28 @@ def work(keyboard: companion.Keyboard, seconds: float) -> None:
         show("IDLE")
 
 
+def work_with_question(keyboard: companion.Keyboard) -> None:
+    """A question and an editor in the middle of the work."""
+    with keyboard.busy():
+        reply = keyboard.ask("sure? ")
+        show("REPLY", text=reply and reply.text)
+        time.sleep(0.4)
+        with keyboard.lent():
+            show("LENT", line=input("editor> "))
+        try:
+            show("BUSY")
+            time.sleep(9)
+        except KeyboardInterrupt:
+            show("STOPPED")
+
+
 def answer(keyboard: companion.Keyboard, entry: companion.Entry) -> None:
     meaning = companion.classify_entry(entry, COMMANDS)
     show("GOT", text=entry.text, input=entry.input, **meaning._asdict())
     if entry.text.startswith("wait"):
         work(keyboard, float(entry.text[4:]))
+    if entry.text == "work":
+        work_with_question(keyboard)
     if entry.text.startswith("ask"):
         reply = keyboard.ask("sure? ", default=entry.text[4:])
         show("REPLY", text=reply and reply.text, input=reply and reply.input)

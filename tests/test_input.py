@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from companion import (
@@ -22,6 +24,7 @@ from companion import (
     LineState,
     Meaning,
     PasteSplitter,
+    PromptKeyboard,
     StorageFailed,
     Usage,
     classify_entry,
@@ -38,8 +41,9 @@ from companion import (
     sort_burst,
 )
 
-NAMES = ("help remember decide undecide memory decisions open why confirm discard renew forget daily "
-         "report trend mission model stats verify show export resume clear quit").split()
+NAMES = ("help", "remember", "decide", "undecide", "memory", "decisions", "open", "why", "confirm",
+         "discard", "renew", "forget", "daily", "report", "trend", "mission", "model", "stats", "verify",
+         "show", "export", "resume", "clear", "quit")
 
 
 def classify(text: str, origin: str = "typed", head: str = "") -> Meaning:
@@ -85,7 +89,8 @@ def test_an_unknown_word_behind_a_stroke_is_not_sent(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "/home/x/notes.txt what is this?", "/etc/hosts?", "/etc/hosts", "/notes.txt is mine", "/tmp is full, why?",
+    "/home/x/notes.txt what is this?", "/etc/hosts?", "/etc/hosts", "/notes.txt is mine",
+    "/tmp is full, why?",
     "/etc?", "//comment", "/* comment */", "/2 of them", "/r/python", "hello", "what does /decide do?",
     "\\alpha + \\beta", "/ 3 is what?", "1/2", "> /decide x", "decide: use PostgreSQL",
     "/memory/old/notes.txt", "/memory.jsonl: what is in it?", "hello\n/decide x",
@@ -122,7 +127,8 @@ def test_a_longer_paste_is_one_chat_message(text: str) -> None:
 
 
 def test_words_pasted_behind_a_typed_command_are_its_words() -> None:
-    assert classify("/remember buy milk", "pasted", "/remember ") == Meaning("command", "remember", "buy milk")
+    assert classify("/remember buy milk", "pasted", "/remember ") == \
+        Meaning("command", "remember", "buy milk")
     assert classify("/decide x", "pasted", "/decide use ").kind == "command"
     assert classify("/decide use x", "pasted", "/decide use ").kind == "command"
     assert classify("/decide x", "pasted", "/remember ").kind == "stopped"    # the word was not typed
@@ -207,9 +213,11 @@ def test_after_an_abandoned_paste_several_letters_are_its_rest() -> None:
 
 
 @pytest.mark.parametrize(("text", "several"), [
-    ("hello\r", False), ("hello", False), ("\r", False), ("\r\r\r", False), ("hello\n", False), ("hello\r\n", False),
+    ("hello\r", False), ("hello", False), ("\r", False), ("\r\r\r", False), ("hello\n", False),
+    ("hello\r\n", False),
     ("a\rb", True), ("a\rb\r", True), ("a\n/decide b\n", True), ("a\r\n\r\n", True), ("\r/decide x\r", True),
-    ("a\x1b\rb\r", False), ("\x1b[A\r", False), ("a\r\x1b[12;1R", False), ("a\r\x1b[A", False), ("a\r\x03", False),
+    ("a\x1b\rb\r", False), ("\x1b[A\r", False), ("a\r\x1b[12;1R", False), ("a\r\x1b[A", False),
+    ("a\r\x03", False),
     ("\x1bOA\r", False), ("\udcff\r\udcff", True), ("a\r\x00b", True),
 ])
 def test_several_lines_at_once_are_a_paste(text: str, several: bool) -> None:
@@ -291,7 +299,8 @@ def test_the_prompt_opens_after_50_ms_of_silence() -> None:
 
 
 def test_a_paste_that_began_while_busy_is_dropped_to_its_end() -> None:
-    wire = Wire((0.0, PASTE_START + "one\r"), (0.5, "/decide x\r"), (1.9, "three" + PASTE_END), (0.2, "typed"))
+    wire = Wire((0.0, PASTE_START + "one\r"), (0.5, "/decide x\r"), (1.9, "three" + PASTE_END),
+                (0.2, "typed"))
     splitter = PasteSplitter()
     assert "/decide x" in drop(wire, splitter)
     assert wire.read() == "typed"
@@ -341,13 +350,14 @@ def test_only_what_stood_before_every_paste_was_typed() -> None:
 
 def test_pasted_words_need_a_second_enter_for_the_same_text() -> None:
     line = LineState()
-    assert not line.needs_second_enter("/remember x", NAMES)  # typed
+    assert not line.needs_second_enter("/remember x", NAMES, 1)  # typed
     line.paste(0, "/remember ")
-    assert line.needs_second_enter("/remember x", NAMES)
+    assert line.needs_second_enter("/remember x", NAMES, 1)
     assert "Enter again" in line.notice
-    assert line.needs_second_enter("/remember x y", NAMES)    # changed in between
-    assert not line.needs_second_enter("/remember x y", NAMES)
-    assert not line.needs_second_enter("hello", NAMES)
+    assert line.needs_second_enter("/remember x y", NAMES, 2)    # changed in between
+    assert line.needs_second_enter("/remember x y", NAMES, 2)      # nothing was shown in between
+    assert not line.needs_second_enter("/remember x y", NAMES, 3)
+    assert not line.needs_second_enter("hello", NAMES, 3)
 
 
 def test_what_is_cut_out_of_a_pasted_line_stays_pasted() -> None:
@@ -363,7 +373,8 @@ def test_what_is_cut_out_of_a_pasted_line_stays_pasted() -> None:
 
 # Completion.
 
-COMMANDS = {"remember": Usage("save a line", ("kind",)), "decide": Usage("decide", ("--replaces", "decision")),
+COMMANDS = {"remember": Usage("save a line", ("kind",)),
+            "decide": Usage("decide", ("--replaces", "decision")),
             "decisions": Usage("list"), "why": Usage("origin", ("id",)), "quit": Usage("leave")}
 CHOICES: dict[str, Callable[[], Iterable[Choice]]] = {
     "id": lambda: [Choice("m7", "maybe a DEV page"), Choice("d3", "PostgreSQL")],
@@ -371,9 +382,12 @@ CHOICES: dict[str, Callable[[], Iterable[Choice]]] = {
 
 
 @pytest.mark.parametrize(("before", "word", "found"), [
-    ("/de", "/de", ["/decide ", "/decisions"]), ("/", "/", ["/decide ", "/decisions", "/quit", "/remember ", "/why "]),
-    ("/remember pr", "pr", ["preference: ", "proposal: "]), ("/remember ", "", ["preference: ", "proposal: ", "note: "]),
-    ("/remember note: a", "a", []), ("/why ", "", ["m7 ", "d3 "]), ("/why m", "m", ["m7 "]), ("/why m7 ", "", []),
+    ("/de", "/de", ["/decide ", "/decisions"]),
+    ("/", "/", ["/decide ", "/decisions", "/quit", "/remember ", "/why "]),
+    ("/remember pr", "pr", ["preference: ", "proposal: "]),
+    ("/remember ", "", ["preference: ", "proposal: ", "note: "]),
+    ("/remember note: a", "a", []), ("/why ", "", ["m7 ", "d3 "]), ("/why m", "m", ["m7 "]),
+    ("/why m7 ", "", []),
     ("/decide --r", "--r", ["--replaces "]), ("/decide ", "", []), ("/decide --replaces ", "", ["d3 "]),
     ("/decide use d", "d", []), ("hello m", "", []), ("/nope m", "m", []), ("a\n/de", "", []), ("", "", []),
 ])
@@ -454,7 +468,8 @@ def test_every_text_comes_back_from_the_history(texts: list[str]) -> None:
 
 
 def test_torn_lines_and_forgotten_words_are_passed_over() -> None:
-    data = b'{"text": "a"}\n{"text": "/remember [forgotten m3]"}\nnonsense\n[1]\n"b"\n{"text": 3}\n{"text": "c"}\n{"te'
+    data = b'{"text": "a"}\n{"text": "/remember [forgotten m3]"}\nnonsense\n[1]\n"b"\n' \
+        b'{"text": 3}\n{"text": "c"}\n{"te'
     assert parse_history(data) == ["a", "c"]
 
 
@@ -511,3 +526,112 @@ def test_a_pipe_is_no_keyboard(home: Home) -> None:
 def test_terminals_without_cursor_keys_are_known() -> None:
     assert is_dumb("dumb") and is_dumb(None) and is_dumb("") and is_dumb("unknown")
     assert not is_dumb("xterm-256color")
+
+
+# The editor itself: whatever is done to the line, a pasted letter in it is known.
+
+PASTED = "§"
+ACTIONS = (
+    "paste", "paste", "a", " ", "/decide ", "/remember x", "\x7f", "\x1b[3~", "\x1b[D", "\x1b[C", "\x01",
+    "\x05",
+    "\x15", "\x0b", "\x17", "\x19", "\x1by", "\x1f", "\x18\x15", "\x03", "\x1b[A", "\x1b[B", "\x10", "\x0e",
+    "\x00", "\x1bw", "\x17", "\x14", "\x1b.", "\x1bd", "\x1b\x7f", "\x1bu", "\x1b\r", "\x12", "\x11", "\t",
+    "\x0f", "\x1b#", "\x1b*", "\x1b<", "\x1b>", "\x18(", "\x18)", "\x18e", "\x04", "\x1b3", "\r",
+)
+
+
+class Screenless:
+    """Stands for the terminal where the keys are fed by hand."""
+
+    closed = False
+    stdout = StringIO()
+
+    def quiet(self) -> None: ...
+
+    def read(self) -> str:
+        return ""
+
+    def is_ready(self, wait_s: float) -> bool:
+        return False
+
+
+@pytest.fixture(scope="module")
+def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+    home = Home(tmp_path_factory.mktemp("home"))
+    home.make()
+    for text in ("/decide old", "older words"):
+        HistoryFile(home, keep).append(Entry(text, "typed"))
+    with create_pipe_input() as pipe, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("companion.build_input", lambda *_: pipe)
+        patch.setattr("companion.build_output", lambda *_: DummyOutput())
+        patch.setattr("companion.is_worth_recalling", lambda entry: False)  # else it counts as typed
+        yield PromptKeyboard(cast(Any, Screenless()), print, cast(Any, pipe), history=HistoryFile(home, keep),
+                             commands=COMMANDS, choices=CHOICES, toolbar=lambda: "", color=False,
+                             hint=lambda: "/remember the hint")
+
+
+def press(keyboard: Any, actions: Iterable[str]) -> Entry | None:
+    """One prompt with these keys, ended by Enter until it ends."""
+    from prompt_toolkit.input.vt100_parser import Vt100Parser
+    from prompt_toolkit.key_binding.key_processor import KeyPress
+    from prompt_toolkit.keys import Keys
+    keys: list[KeyPress] = []
+    parser = Vt100Parser(keys.append)
+    for action in (*actions, "\x07", "\r", "\r", "\r", "\x07", "\x03", "x", "\r", "\r"):
+        if action == "paste":
+            keys.append(KeyPress(Keys.BracketedPaste, PASTED))
+        else:
+            parser.feed_and_flush(action)
+
+    def feed() -> None:
+        if len(keyboard.session.default_buffer._working_lines) < 3:  # loaded behind the first picture
+            asyncio.get_running_loop().call_later(0.001, feed)
+            return
+        processor = keyboard.session.app.key_processor
+        processor.feed_multiple(keys)
+        processor.process_keys()
+
+    keyboard.session.app.pre_run_callables.append(
+        lambda: asyncio.get_running_loop().call_soon(feed))
+    return cast("Entry | None", keyboard.read())
+
+
+@given(st.lists(st.lists(st.sampled_from(ACTIONS), max_size=12), min_size=1, max_size=2))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_pasted_letter_in_the_line_is_always_known(editor: Any, prompts: list[list[str]]) -> None:
+    for actions in prompts:
+        entry = press(editor, actions)
+        if entry is not None and PASTED in entry.text:
+            assert entry.input == "pasted", (actions, entry)
+            assert PASTED not in entry.head
+
+
+@pytest.mark.parametrize("actions", [
+    ["\x1b[A", "paste", "\x1b[B", "\x1b[A"], ["paste", "\x15", "\x1f"],
+    ["paste", "\x00", "\x01", "\x17", "\x19"],
+    ["\x18(", "paste", "\x18)", "\x15", "\x18e"], ["paste", "\x1b[A", "\x1f"], ["\x11", "paste"],
+    ["paste", "\x15", "a", "\x15", "\x19", "\x1by"],
+])
+def test_ways_to_hide_a_paste(editor: Any, actions: list[str]) -> None:
+    entry = press(editor, actions)
+    assert entry is not None and (PASTED not in entry.text or entry.input == "pasted")
+
+
+def test_typed_keys_alone_are_never_called_pasted(editor: Any) -> None:
+    editor.reload_history()
+    assert press(editor, ["/decide ", "a", "\x17", "\x19", "\x1f"]) is not None
+    for actions in (["/decide ", "a"], ["\x1b[A"], ["a", "\x15", "\x19"], ["\t"], ["paste", "\x7f", "a"],
+                    ["\x12", "o", "l", "d", "\r"]):
+        entry = press(editor, actions)
+        assert entry is not None and entry.input == "typed", (actions, entry)
+
+
+def test_a_paste_that_is_too_long_is_dropped_and_said(editor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("companion.PASTE_LIMIT", 0)
+    notices: list[str] = []
+    monkeypatch.setattr(editor, "on_key", lambda buffer: notices.append(editor.line.notice))
+    entry = press(editor, ["a", "paste", "b"])
+    assert entry == Entry("ab", "typed")
+    assert any("longer than" in notice for notice in notices)

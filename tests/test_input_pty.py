@@ -26,17 +26,20 @@ UP, ALT_ENTER, CTRL_C, CTRL_D = "\x1b[A", "\x1b\r", "\x03", "\x04"
 PROMPT = "you>"
 
 
+def environ() -> dict[str, str]:
+    folders = (str(Path(companion.__file__).parent), str(DRIVER.parent))
+    return {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8",
+            "PYTHONPATH": os.pathsep.join(folders)}
+
+
 class Typist:
     """A person at a terminal that runs the driver."""
 
     def __init__(self, home: Path, *arguments: str, term: str = "xterm-256color",
                  size: tuple[int, int] = (24, 100)) -> None:
-        environ = {**os.environ, "TERM": term, "LC_ALL": "C.UTF-8",
-                   "PYTHONPATH": os.pathsep.join((str(Path(companion.__file__).parent),
-                                                  str(DRIVER.parent)))}
-        self.child = pexpect.spawn(sys.executable, [str(DRIVER), str(home), *arguments], env=environ,
-                                   dimensions=size, timeout=10, encoding="utf-8",
-                                   codec_errors="surrogateescape")
+        self.child = pexpect.spawn(sys.executable, [str(DRIVER), str(home), *arguments],
+                                   env={**environ(), "TERM": term}, dimensions=size, timeout=10,
+                                   encoding="utf-8", codec_errors="surrogateescape")
         self.child.delaybeforesend = None
         self.seen: list[str] = []
         self.child.logfile_read = self
@@ -224,6 +227,16 @@ def test_pasted_words_behind_a_typed_command_need_a_second_enter(start: Callable
     typist.send(UP)  # it is not in the history, where it would become typed
     typist.silent(0.2)
     assert typist.enter()["kind"] == "empty"
+
+
+def test_three_enters_at_once_are_no_second_enter(start: Callable[..., Typist]) -> None:
+    typist = start()
+    typist.type("/remember ", "/remember")
+    typist.type(f"{START}buy milk{END}", "buy milk")
+    typist.send("\r\r\r")
+    typist.child.expect("Enter again")
+    typist.silent(0.3)
+    assert typist.enter()["input"] == "pasted"
 
 
 def test_a_command_name_that_was_pasted_is_not_run(start: Callable[..., Typist]) -> None:
@@ -520,6 +533,28 @@ def test_an_editor_gets_the_terminal_as_it_was(start: Callable[..., Typist]) -> 
     assert typist.enter() == chat("back")
 
 
+def test_a_question_and_an_editor_in_the_middle_of_the_work(start: Callable[..., Typist]) -> None:
+    typist = start()
+    typist.type("work")
+    typist.send("\r")
+    typist.child.expect(r"sure\?")
+    typist.pause()
+    typist.send("yes\r")
+    assert typist.until("REPLY") == {"text": "yes"}
+    typist.send("dropped\r")
+    typist.child.expect("editor> ")
+    typist.send("kept\r")
+    assert typist.until("LENT") == {"line": "kept"}
+    data = b"/decide x\r" * 3000 + CTRL_C.encode()
+    typist.child.expect("BUSY")
+    while data:
+        data = data[os.write(typist.child.child_fd, data[:1000]):]
+    typist.child.expect("STOPPED")
+    typist.until("SAID")
+    typist.prompt()
+    typist.silent()
+
+
 # Keys.
 
 def test_ctrl_c_clears_the_line_and_tells_how_to_leave(start: Callable[..., Typist]) -> None:
@@ -593,6 +628,32 @@ def test_forgotten_words_are_gone_from_the_arrow_keys(start: Callable[..., Typis
     assert "Acme" not in "".join(typist.seen[before:])
 
 
+def test_words_that_another_program_forgot_are_gone_at_the_next_prompt(
+        start: Callable[..., Typist], tmp_path: Path) -> None:
+    typist = start()
+    typist.type("my bank is Acme")
+    typist.enter()
+    companion.replace_bytes(tmp_path / "logs" / "history", b'{"text": "other"}\n')
+    typist.type("next")
+    typist.enter()
+    before = len(typist.seen)
+    typist.type(UP, "next")
+    typist.type(UP, "other")
+    assert "Acme" not in "".join(typist.seen[before:])
+
+
+def test_a_paste_into_the_search_does_not_mark_the_line(start: Callable[..., Typist]) -> None:
+    typist = start()
+    typist.type("/decide x")
+    typist.enter()
+    typist.send("\x12")
+    typist.pause()
+    typist.type(f"{START}decide{END}", "decide")
+    typist.send("\r")
+    typist.pause()
+    assert typist.enter()["input"] == "typed"
+
+
 def test_tab_puts_the_hint_into_an_empty_line(start: Callable[..., Typist]) -> None:
     typist = start()
     typist.type("\t", "/remember preference: short answers")
@@ -614,7 +675,8 @@ def test_tab_completes_commands_kinds_and_ids(start: Callable[..., Typist]) -> N
     assert typist.enter()["words"] == "preference: short"
     typist.type("/why m")
     typist.type("\t", "7")
-    assert typist.enter() == {"text": "/why m7 ", "input": "typed", "kind": "command", "name": "why", "words": "m7"}
+    assert typist.enter() == {"text": "/why m7 ", "input": "typed", "kind": "command", "name": "why",
+                              "words": "m7"}
     typist.type("/why ", "/why")
     typist.send("\t")
     typist.child.expect("maybe a DEV page")
@@ -651,7 +713,8 @@ def flags(typist: Typist) -> int:
     return int(termios.tcgetattr(typist.child.child_fd)[3])
 
 
-@pytest.mark.parametrize("ending", ["leave", "crash", "crash while busy", "terminated", "terminated while busy"])
+@pytest.mark.parametrize("ending", ["leave", "crash", "hung up while busy", "terminated",
+                                    "terminated while busy"])
 def test_the_terminal_is_given_back(tmp_path: Path, ending: str) -> None:
     typist = Typist(tmp_path)
     found = flags(typist)
@@ -681,9 +744,8 @@ def test_a_terminal_that_hangs_up_ends_the_talk(start: Callable[..., Typist]) ->
 
 
 def test_ctrl_z_and_back(tmp_path: Path) -> None:
-    environ = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(
-        (str(Path(companion.__file__).parent), str(DRIVER.parent))), "PS1": "shell> "}
-    shell = pexpect.spawn("bash", ["--norc", "--noprofile", "-i"], env=environ, encoding="utf-8", timeout=10)
+    shell = pexpect.spawn("bash", ["--norc", "--noprofile", "-i"], env={**environ(), "PS1": "shell> "},
+                          encoding="utf-8", timeout=10)
     shell.expect("shell> ")
     shell.sendline(f"{sys.executable} {DRIVER} {tmp_path}")
     shell.expect(PROMPT)
@@ -733,6 +795,27 @@ def test_a_dumb_terminal_gets_plain_lines_and_the_same_rules(start: Callable[...
         assert typist.got() == chat(LINES.replace("\r", "\n"), "pasted")
         typist.prompt()
         typist.pause()
+    typist.send(START + LINES + END + "\n")  # from a terminal that marks pastes all the same
+    assert typist.got() == chat(LINES.replace("\r", "\n"), "pasted")
+    typist.prompt()
+    typist.pause()
+    typist.send(f"/remember {START}milk{END}\n")
+    typist.until("SAID")
+    typist.prompt()
+    typist.pause()
+    typist.send("\n")
+    assert typist.got() == {"text": "/remember milk", "input": "pasted", "kind": "command",
+                            "name": "remember", "words": "milk"}
+    typist.prompt()
+    typist.pause()
+    typist.send(f"/remember {START}milk{END}\n")
+    typist.until("SAID")
+    typist.prompt()
+    typist.pause()
+    typist.send("hello\n")
+    assert typist.got() == chat("hello")
+    typist.prompt()
+    typist.pause()
     typist.send("wait0.4\n")
     typist.child.expect("BUSY")
     typist.send("/decide ahead\n")
@@ -745,14 +828,12 @@ def test_a_dumb_terminal_gets_plain_lines_and_the_same_rules(start: Callable[...
     typist.pause()
     typist.send(CTRL_D)
     typist.child.expect("LEFT")
-    assert "\x1b" not in typist.screen()
+    assert "\x1b" not in typist.screen().replace("^[", "")
 
 
 def test_a_screen_that_goes_to_a_pipe_gets_no_escapes(tmp_path: Path) -> None:
     master, slave = os.openpty()
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(Path(companion.__file__).parent),
-                                                            str(DRIVER.parent)))}
-    with subprocess.Popen([sys.executable, str(DRIVER), str(tmp_path)], stdin=slave, env=environ,
+    with subprocess.Popen([sys.executable, str(DRIVER), str(tmp_path)], stdin=slave, env=environ(),
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         seen = b""
@@ -770,10 +851,9 @@ def test_a_screen_that_goes_to_a_pipe_gets_no_escapes(tmp_path: Path) -> None:
 
 
 def test_lines_from_a_pipe_are_nobodys(tmp_path: Path) -> None:
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(Path(companion.__file__).parent),
-                                                            str(DRIVER.parent)))}
-    result = subprocess.run([sys.executable, str(DRIVER), str(tmp_path)], input="/decide x\nhello\n", text=True,
-                            capture_output=True, env=environ, timeout=20, check=True)
+    result = subprocess.run([sys.executable, str(DRIVER), str(tmp_path)], input="/decide x\nhello\n",
+                            text=True, capture_output=True, env=environ(), timeout=20, check=True)
     entries = [json.loads(line[4:]) for line in result.stdout.split("\n") if line.startswith("GOT ")]
-    assert [(entry["text"], entry["input"]) for entry in entries] == [("/decide x", "none"), ("hello", "none")]
+    assert [(entry["text"], entry["input"]) for entry in entries] == \
+        [("/decide x", "none"), ("hello", "none")]
     assert "\x1b" not in result.stdout
