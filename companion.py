@@ -6883,7 +6883,6 @@ class Talk:
         self.system = ""
         self.frozen: frozenset[str] = frozenset()
         self.crowded_out: frozenset[str] = frozenset()
-        self.in_view = (0, 0)
         self._texts: dict[str, list[str]] = {}
         self.scrubbed = 0                  # how often something was forgotten while this talk ran
         self.refresh()
@@ -6920,15 +6919,19 @@ class Talk:
 
     def freeze(self) -> None:
         """Build the system message: rules, mission, the owner's records as they are now."""
-        chosen, total = choose_records(self.home, self.records.windowed())
+        chosen, _ = choose_records(self.home, self.records.windowed())
         self.frozen = frozenset(record.id for record in chosen)
         self.crowded_out = frozenset(r.id for r in self.records.windowed()) - self.frozen
-        self.in_view = (len(chosen), total)
         self.system = build_system(self.home, self.toolbox, chosen)
 
     def is_out_of_view(self, record_id: str) -> bool:
         """True if a record was there when the talk began and did not fit into the prompt."""
         return record_id in self.crowded_out
+
+    def count_in_view(self) -> tuple[int, int]:
+        """How many records the next prompt holds, and how many there are to hold."""
+        windowed = self.records.windowed()
+        return sum(not self.is_out_of_view(record.id) for record in windowed), len(windowed)
 
     def messages(self) -> list[dict[str, Any]]:
         """System message and earlier turns, as they are sent."""
@@ -9491,6 +9494,7 @@ class Chat:
         self.insist: str | None = None     # a hedged /decide that a second Enter insists on
         self.leaving = False
         self.check = build_check_state(home)  # of the last good daily check
+        self.bottom = ""
 
     def origin(self, entry_input: str) -> Origin:
         """Provenance of what is typed now."""
@@ -10357,7 +10361,7 @@ def render_last_check(state: CheckState) -> str:
 
 def build_bottom_line(chat: Chat) -> str:
     """Model, records in view, waiting, last check."""
-    seen, total = chat.talk.in_view
+    seen, total = chat.talk.count_in_view()
     view = f"{total} records in view" if seen == total else f"{seen} of {total} records in view"
     waiting = len(chat.records.waiting())
     model = chat.home.settings.model if chat.talk.model else "no model"
@@ -10513,10 +10517,11 @@ def run_chat(home: Home, display: Display, stdin: TextIO, stdout: TextIO, enviro
     start_background(chat.talk)
     usages = {name: Usage(command.help, command.takes) for name, command in COMMANDS.items()}
     with open_keyboard(stdin, stdout, home, display.notice, commands=usages, choices=list_choices(chat),
-                       toolbar=lambda: build_bottom_line(chat), hint=lambda: chat.hint,
+                       toolbar=lambda: chat.bottom, hint=lambda: chat.hint,
                        keep=lambda entry: home.settings.keep_chat, term=environ.get("TERM")) as keyboard:
         chat.keyboard = keyboard
         while not chat.leaving:
+            chat.bottom = build_bottom_line(chat)  # once a turn: it is drawn at every key
             entry = keyboard.read()
             if entry is None:
                 break

@@ -35,14 +35,14 @@ class Person:
 
     def __init__(self, home: Path, **env: str) -> None:
         self.child = pexpect.spawn(
-            sys.executable, ["-m", "companion", "--home", str(home)], cwd=ROOT, encoding="utf-8", timeout=240,
+            sys.executable, ["-m", "companion", "--home", str(home)], cwd=ROOT, encoding="utf-8", timeout=150,
             dimensions=(40, 100), env={**os.environ, "TERM": "xterm-256color", **ENV, **env})
         self.child.delaybeforesend = 0.3
         self.prompt()
 
     def prompt(self) -> str:
         """What the screen showed until the prompt came back."""
-        self.child.expect(r"\x1b\[\?1l[^\n]*?>\x1b\[0m")
+        self.child.expect_exact("\x1b[J\x1b[0m>\x1b[0m")
         return ESCAPES.sub("", self.child.before)
 
     def say(self, text: str) -> str:

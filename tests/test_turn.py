@@ -323,7 +323,7 @@ def test_hundreds_of_records_say_how_many_are_in_view(tmp_path: Path) -> None:
         for number in range(60):
             companion.remember(desk.records, "note", f"note {number} " + "words " * 30, TYPED)
         talk = desk.open()
-        seen, total = talk.in_view
+        seen, total = talk.count_in_view()
         assert total == 60 and 0 < seen < 60
 
 
