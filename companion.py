@@ -580,7 +580,7 @@ def remove_leftovers(home: Home) -> None:
     """
     for folder in (home.root, home.memory, home.logs, home.reports):
         with home.lock(folder):
-            for path in list_files(folder, ".*.tmp-*"):
+            for path in list_files(folder, ".*.tmp-*" if folder == home.root else "**/.*.tmp-*"):
                 remove_file(path)
         if folder != home.root:
             tighten_files(folder)
@@ -1805,7 +1805,7 @@ def log_chat(home: Home, role: str, text: str, **facts: Any) -> None:
 def build_phrase_pattern(phrases: Iterable[str]) -> re.Pattern[str]:
     """Matches each phrase however its white space was broken and whatever form it was kept in."""
     forms = {form for phrase in phrases for form in _build_forms(phrase)
-             if len(form.strip()) > 3}  # "no" stands in every file and tells nothing
+             if len(form.strip()) > 3 and form.strip().casefold() not in OWN_WORDS}
     parts = []
     for form in sorted(forms, key=len, reverse=True):
         part = r"[\s>]+".join(re.escape(word) for word in form.split())
@@ -1820,20 +1820,32 @@ def _build_forms(phrase: str) -> tuple[str, ...]:
             json.dumps(phrase)[1:-1], repr(phrase)[1:-1])
 
 
+# Words that the program itself writes into every file: alone they betray nothing, like "no".
+OWN_WORDS = COMMON_WORDS | {*KINDS, *STANDINGS, *LEDGERS, *LINE_FIELDS, *RESERVED_NAMES, "decision", "typed",
+                            "pasted", "none", "model", "assistant", "user", "chain", "fine", "checked"}
+STRUCTURE = frozenset((  # fields that code fills: a single word in them is never the owner's
+    *(set(LINE_FIELDS) - {"text", "evidence", "source"}), "ledger", "event", "role", "ids", "sources", "model",
+    "standing", "state", "confirmed_at", "replaced_by", "ended_at", "lapses", "run", "step", "status",
+    "receipt", "key", "url", "account", "fetched_at", "report_name", "memory_ids", "rule", "findings", "pins",
+))
+_LINE_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+Z? ")
+
+
 class Sweeper:
     """Takes the words of one record out of text, JSON and ledger copies (P10)."""
 
     def __init__(self, record_id: str, phrases: Sequence[str], with_traces: bool = False) -> None:
         self.record_id, self.mark = record_id, f"[forgotten {record_id}]"
         self.pattern = build_phrase_pattern(phrases)
+        self.spaced = build_phrase_pattern(p for p in phrases if len(p.split()) > 1)
         self.starts = [shown[:8] for phrase in phrases if len(shown := dump_json(phrase)[1:-1]) > 3]
         self.clues = build_clues(phrases) if with_traces else []
         self.with_traces = with_traces
 
     def sweep_text(self, text: str, is_talk: bool) -> str:
         """A file of lines; `is_talk` where lines that only betray the record may go, too."""
-        lines = [self._sweep_line(line, is_talk) for line in text.split("\n")]
-        return self.pattern.sub(self.mark, "\n".join(lines))  # a phrase of several lines
+        lines = [self._sweep_line(line, is_talk and self.with_traces) for line in text.split("\n")]
+        return self.spaced.sub(self.mark, "\n".join(lines))  # a phrase of several lines
 
     def sweep_json(self, text: str) -> str:
         """A file that is one JSON value; what cannot be read as such is taken as lines."""
@@ -1847,38 +1859,36 @@ class Sweeper:
         """True if what a crash left of a line is of this record."""
         return f'"{self.record_id}"' in text or any(start in text for start in self.starts)
 
-    def _sweep_line(self, line: str, is_talk: bool) -> str:
+    def _sweep_line(self, line: str, drop: bool) -> str:
         value = _parse_object(line)
         if value is None:
             if line[:1] == "{" and self.holds_fragment(line):
                 return self.mark
-            swept = self.pattern.sub(self.mark, line)
-            return _drop_sentences(swept, self.clues, self.mark) if is_talk and self.with_traces else swept
-        swept_value = self._sweep_value(value)
-        if is_talk and self.with_traces:
-            swept_value = self._drop_traces(swept_value)
-        return line if swept_value == value else dump_json(swept_value)
+            time_ = _LINE_TIME.match(line)
+            start = time_[0] if time_ else ""
+            return start + self._sweep_words(line.removeprefix(start), self.pattern, drop)
+        if drop and self.record_id in list_entry_ids(value):
+            return dump_json({**{name: value[name] for name in _KEPT_IN_LOGS if name in value}, "text": self.mark})
+        swept = self._sweep_value(value, drop=drop)
+        return line if swept == value else dump_json(swept)
 
-    def _sweep_value(self, value: Any) -> Any:
+    def _sweep_words(self, words: str, pattern: re.Pattern[str], drop: bool) -> str:
+        swept = pattern.sub(self.mark, words)
+        return _drop_sentences(swept, self.clues, self.mark) if drop else swept
+
+    def _sweep_value(self, value: Any, name: str = "", drop: bool = False) -> Any:
+        """A JSON value without the words; `name` is its field."""
         if isinstance(value, str):
-            return self.pattern.sub(self.mark, value)
+            coded = name in STRUCTURE
+            return self._sweep_words(value, self.spaced if coded else self.pattern, drop and not coded)
         if isinstance(value, list):
-            return [self._sweep_value(item) for item in value]
+            return [self._sweep_value(item, name, drop) for item in value]
         if not isinstance(value, dict):
             return value
-        swept = {self.pattern.sub(self.mark, name): self._sweep_value(item) for name, item in value.items()}
+        swept = {self.spaced.sub(self.mark, key): self._sweep_value(item, key, drop) for key, item in value.items()}
         if "salt" in swept and "text_digest" in swept and swept != value:
             swept |= dict.fromkeys(WORDS)  # a copy of a ledger line: with its salt words can be guessed
         return swept
-
-    def _drop_traces(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """A line of the talk: emptied if it held the record, else without the sentences that betray it."""
-        if self.record_id in list_entry_ids(entry):
-            return {**{name: item for name, item in entry.items() if name in _KEPT_IN_LOGS},
-                    "text": self.mark}
-        return {name: _drop_sentences(item, self.clues, self.mark)
-                if isinstance(item, str) and name not in _KEPT_IN_LOGS else item
-                for name, item in entry.items()}
 
 
 _KEPT_IN_LOGS = ("at", "event", "role", "session", "turn", "author", "path", "input", "ids", "model")
@@ -1902,6 +1912,16 @@ def _parse_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def _list_words(value: Any, name: str = "") -> Iterator[str]:
+    """The texts in a JSON value that are not filled in by code."""
+    if isinstance(value, str) and name not in STRUCTURE:
+        yield value
+    for item in value if isinstance(value, list) else ():
+        yield from _list_words(item, name)
+    for key, item in value.items() if isinstance(value, dict) else ():
+        yield from _list_words(item, key)
+
+
 def list_entry_ids(entry: Mapping[str, Any]) -> list[Any]:
     """The ids that a line of a log names, whatever else stands there."""
     return [item for name in ("ids", "sources") if isinstance(kept := entry.get(name), list) for item in kept]
@@ -1923,7 +1943,7 @@ def list_exports(home: Home) -> list[Path]:
     """The files that `--export` wrote, as the event log knows them, inside the home or not."""
     raws = load_bytes(home.logs / "events.jsonl").split(b"\n")
     events = [_parse_object(raw.decode("utf-8", "replace")) for raw in raws if b'"exported"' in raw]
-    return list({Path(str(event["file"])): None for event in events if event and event.get("file")})
+    return list({home.root / str(event["file"]): None for event in events if event and event.get("file")})
 
 
 def sweep_home(home: Home, record_id: str, phrases: list[str], scope: str = "words") -> list[str]:
@@ -2004,13 +2024,9 @@ def _find_betrayal(raw: str, record_id: str, clues: Sequence[re.Pattern[str]]) -
     value = _parse_object(raw)
     if value is not None and record_id in list_entry_ids(value):
         return f"this turn held {record_id}"
-    words = raw if value is None else " ".join(
-        item for name, item in value.items() if isinstance(item, str) and name not in _KEPT_IN_LOGS)
-    for clue in clues:
-        match = clue.search(words)
-        if match:
-            return f"shares “{clean_line(match[0])}”"
-    return ""
+    words = [_LINE_TIME.sub("", raw)] if value is None else list(_list_words(value))
+    shared = next((match for clue in clues for text in words if (match := clue.search(text))), None)
+    return f"shares “{clean_line(shared[0])}”" if shared else ""
 
 
 # --- 8. Recall -----------------------------------------------------------------------------------
@@ -6888,10 +6904,10 @@ class Talk:
         self.refresh()
         self.freeze()
 
-    def refresh(self) -> set[str]:
+    def refresh(self) -> Mapping[str, list[str]]:
         """Follow the ledgers; take what was forgotten, here or in another companion, out of this talk.
 
-        Returns the ids of what is gone (P10).
+        Returns the ids of what is gone with the words that it had (P10).
         """
         self.records.refresh()
         gone = {r.id: self._texts[r.id] for r in self.records.all()
@@ -6901,7 +6917,7 @@ class Talk:
         self.finder.refresh()
         if gone:
             self.scrub(gone)
-        return set(gone)
+        return gone
 
     def scrub(self, gone: Mapping[str, list[str]]) -> None:
         """Drop the turns that held forgotten records or their words, and build the prompt anew."""
@@ -7103,12 +7119,16 @@ def take_turn(talk: Talk, asked: Asked, view: View) -> Outcome:
 
 @contextmanager
 def follow_forgets(talk: Talk, outcome: Outcome) -> Iterator[Outcome]:
-    """What may be logged of a turn, while no forget can come in between: without its words if one of
-    its records was forgotten meanwhile, in another companion (P10)."""
+    """What may be logged of a turn, while no forget can come in between: nothing of its words if what was
+    forgotten meanwhile, in another companion, is among them (P10)."""
     with talk.home.lock(talk.home.memory):
-        gone = talk.refresh() & set(outcome.sources)
-        mark = f"[forgotten {' '.join(sorted(gone))}]"
-        yield outcome._replace(question=mark, answer=mark, model_text=mark) if gone else outcome
+        gone = talk.refresh()
+        words = [text for texts in gone.values() for text in texts]
+        said = [{"content": f"{outcome.question}\n{outcome.answer}\n{outcome.model_text}"}]
+        if set(gone) & set(outcome.sources) or _mentions(said, build_phrase_pattern(words), build_clues(words)):
+            mark = f"[forgotten {' '.join(gone)}]"
+            outcome = outcome._replace(question=mark, answer=mark, model_text=mark)
+        yield outcome
 
 
 def _list_ids(matters: Sequence[Matter]) -> tuple[str, ...]:
@@ -10111,7 +10131,8 @@ def export_file(records: Records, path: Path) -> None:
     if not path.parent.is_dir():
         raise Refused(f"There is no folder {path.parent}.", "Make it first.")
     with records.writing():
-        log_event(records.home, "exported", sync=True, file=str(path))
+        log_event(records.home, "exported", sync=True, file=str(
+            path.relative_to(records.home.root) if records.home.root in path.parents else path))
         text = build_export_lines(records) if is_lines else build_export_page(records)
         replace_bytes(path, text.encode("utf-8", "surrogatepass"))
 
