@@ -41,25 +41,50 @@ owner confirms stays false; on a machine that is the owner's alone the record is
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import re
 import sys
 import time
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypedDict
 
+TYPE_CHECKING = False  # true for a type checker; importing typing would be a tenth of every start
 if TYPE_CHECKING:
     import threading
     from collections.abc import Generator
+    from typing import Any, NamedTuple, TextIO, TypedDict
 
     import httpx
     import ollama
     from rich.console import Console
+else:
+    Any = TextIO = object
+    TypedDict = dict
+
+    class _TupleMaker(type):
+        """Makes the classes below NamedTuple: notes the fields and leaves the rest for later."""
+
+        def __new__(cls, name, bases, body):
+            fields = tuple(body.get("__annotations__", ()))
+            kept = {key: value for key, value in body.items() if key not in fields}
+            return super().__new__(cls, name, bases, {
+                **kept, "__slots__": (), "_fields": fields,
+                "_field_defaults": {field: body[field] for field in fields if field in body}})
+
+    class NamedTuple(tuple, metaclass=_TupleMaker):
+        """`typing.NamedTuple`, but a class is finished when its first value is made: most never are in one run."""
+
+        def __new__(cls, *values, **named):
+            made = vars(namedtuple(cls.__name__, cls._fields, defaults=cls._field_defaults.values()))
+            for name, part in made.items():
+                if name not in vars(cls):
+                    setattr(cls, name, part)
+            cls.__new__ = made["__new__"]  # last: another thread may be here, too
+            return cls(*values, **named)
 
 # --- 1. Settings ---------------------------------------------------------------------------------
 # Names, defaults and limits, and how a settings table becomes one value. Keeps P6 and P11 (windows
@@ -236,14 +261,34 @@ class StorageFailed(Failure):
 # Canonical JSON, digests, cleaning of text, times. Keeps the cleaning half of P12. No I/O here, but
 # for the local time zone.
 
+
+
+class _LazyPattern:
+    """A regular expression that is compiled when it is first used; few are in any one run."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self.pattern, self.flags = pattern, flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(self.pattern, self.flags)
+        for method in ("search", "match", "fullmatch", "sub", "split", "findall", "finditer"):
+            setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
+
+
+def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """`re.compile` for a name of this module: it costs nothing until it is used."""
+    return _LazyPattern(pattern, flags)  # type: ignore[return-value]
+
+
 # Characters that move the cursor, hide, reorder or carry unseen text. New line and tab stay.
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
     "\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_UNSAFE = re.compile(f"[{_HIDDEN}]")
-_UNSAFE_IN_JSON = re.compile(f"[{_HIDDEN}\x7f]")
+_UNSAFE = lazy_pattern(f"[{_HIDDEN}]")
+_UNSAFE_IN_JSON = lazy_pattern(f"[{_HIDDEN}\x7f]")
 
 
 def _render_escape(match: re.Match[str]) -> str:
@@ -302,6 +347,7 @@ def dump_json(value: Any, indent: int | None = None) -> str:
 
 def digest(text: str) -> str:
     """`sha256:` and 64 hex digits over the UTF-8 form of `text`."""
+    import hashlib
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -654,8 +700,8 @@ LINE_FIELDS = (
 WORDS = ("text", "evidence", "salt")  # erased by forget; the hash reaches them through digests
 LEDGERS = ("memory", "decisions")
 VERDICTS = ("fine", "torn", "shortened", "rolled back", "rewritten")
-FINGERPRINT = re.compile(r"chain (memory|decisions) (\d+) (sha256:[0-9a-f]{16,64})")
-_REPORTED_CHAIN = re.compile("^- " + FINGERPRINT.pattern, re.M)  # a line of ours; no title stands like that
+FINGERPRINT = lazy_pattern(r"chain (memory|decisions) (\d+) (sha256:[0-9a-f]{16,64})")
+_REPORTED_CHAIN = lazy_pattern("^- " + FINGERPRINT.pattern, re.M)  # a line of ours; no title stands like that
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UNKNOWABLE = (
     "A ledger that was put back to an earlier moment together with heads.json, the event log and "
@@ -1170,7 +1216,7 @@ KIND_STANDING: Mapping[str, str] = {
 }
 RESERVED_NAMES = frozenset(("owner", "code", "helper", "unrecorded", "companion"))
 TEXT_LIMIT = 100_000
-_OPEN_NOTE = re.compile(
+_OPEN_NOTE = lazy_pattern(
     r"\b(?:open question|undecided|un(?:settled|resolved)|still open|up in the air|no decision"
     r"|(?:not|never|nothing(?: is|'s)?|n['’]t)(?: \w+){0,2} (?:decided|settled|made up))\b|\?\s*$", re.I)
 
@@ -1892,7 +1938,7 @@ class Sweeper:
 
 
 _KEPT_IN_LOGS = ("at", "event", "role", "session", "turn", "author", "path", "input", "ids", "model")
-_SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+(?=\s|$)|\n|$)|[^.!?\n]*[.!?]")
+_SENTENCE = lazy_pattern(r"[^.!?\n]*(?:[.!?]+(?=\s|$)|\n|$)|[^.!?\n]*[.!?]")
 
 
 def _drop_sentences(text: str, clues: Sequence[re.Pattern[str]], mark: str) -> str:
@@ -2340,7 +2386,7 @@ ASKED_FOR: tuple[tuple[str, str, str], ...] = (
 ABOUT_RECORD = (r"\b(?:when|who|where|why)\b[^?.]*\b(?:decide|decided|say|said|write|wrote|note|noted|record|"
                 r"recorded|tell|told|agree|agreed|settle|settled|change|changed|promise|promised|remember)\b")
 # Taken out of a question before it is searched: what asks about the deciding and not about the matter.
-ASKING = re.compile(
+ASKING = lazy_pattern(
     r"\b(?:did|have|has|had|do) (?:i|we)(?: (?:ever|really|actually|already|finally|just|not))* "
     r"(?:decided?|agreed?|settled?|chosen?|choose|signed? off on|opt(?:ed)?|picked?|pick|committed?|commit)"
     r"(?: anything| something)?(?: about| on| to| for| that)?\b"
@@ -2349,12 +2395,12 @@ ASKING = re.compile(
     r"|,? *\b(?:don't|didn't|isn't|haven't|aren't|won't|hasn't|doesn't|wasn't|am i not|aren't)"
     r" (?:i|we|it|they|he|she|that)\b(?= *[?.!]*$)"
     r"|,? *\b(?:right|correct|agreed|yes|no|ok|then|please)\b(?= *[?.!]*$)", re.I)
-SMALL_TALK = re.compile(
+SMALL_TALK = lazy_pattern(
     r"^\W*(?:hi|hello|hey|good (?:morning|afternoon|evening|night)|thanks|thank you|bye|how are you)\b"
     r"|^\W*(?:please |can you |could you )?(?:write|draft|explain|translate|summari[sz]e|calculate|compute|tell)"
     r"(?: me)?(?: an?| the)? (?:poem|haiku|joke|story|function|script|difference|limerick|song)\b", re.I)
-POINTS_BACK = re.compile(r"\b(?:that|it|this|those|these|them|they|he|she|him|so|one|there)\b", re.I)
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+POINTS_BACK = lazy_pattern(r"\b(?:that|it|this|those|these|them|they|he|she|him|so|one|there)\b", re.I)
+_WORD = lazy_pattern(r"[^\W_]+(?:['’][^\W_]+)?")
 _DETERMINER = frozenset("the a an my our your his her their its this that these those any some no which what many "
                         "new old next big small".split())
 
@@ -2376,18 +2422,27 @@ _ENDINGS = (("sses", "ss"), ("ies", "y"), ("ied", "y"), ("ying", "y"), ("ings", 
             ("ly", ""))
 
 
-def _build_groups(lines: Sequence[str]) -> dict[str, frozenset[int]]:
-    """Stem -> numbers of the groups that it belongs to."""
-    groups: dict[str, set[int]] = {}
-    for number, line in enumerate(lines):
-        for word in line.split():
-            groups.setdefault(stem_word(word), set()).add(number)
-    return {stem: frozenset(numbers) for stem, numbers in groups.items()}
+class _Groups:
+    """Stem -> numbers of the lines that it stands in; the lines are read when it is first asked."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._numbers: dict[str, frozenset[int]] = {}
+
+    def of(self, stem: str) -> frozenset[int]:
+        """The numbers of a stem's lines, often none."""
+        if not self._numbers:
+            found: dict[str, set[int]] = {}
+            for number, line in enumerate(self._lines):
+                for word in line.split():
+                    found.setdefault(stem_word(word), set()).add(number)
+            self._numbers = {stem: frozenset(numbers) for stem, numbers in found.items()}
+        return self._numbers.get(stem, frozenset())
 
 
-_FAMILY_OF = _build_groups(FAMILIES)
-_SIBLING_OF = _build_groups(SIBLINGS)
-_VALUE_OF = _build_groups(VALUES)
+_FAMILY_OF = _Groups(FAMILIES)
+_SIBLING_OF = _Groups(SIBLINGS)
+_VALUE_OF = _Groups(VALUES)
 
 
 class Word(NamedTuple):
@@ -2442,7 +2497,7 @@ class Unit(NamedTuple):
     words: tuple[Word, ...]
 
 
-_PIECES = re.compile(r",? +and +|,? +or +(?=(?:who|what|when|where|which|how|is|are|do|does|did|will)\b)|[,;:] +", re.I)
+_PIECES = lazy_pattern(r",? +and +|,? +or +(?=(?:who|what|when|where|which|how|is|are|do|does|did|will)\b)|[,;:] +", re.I)
 
 
 def build_units(question: str) -> list[Unit]:
@@ -2479,12 +2534,12 @@ class _Shape(NamedTuple):
 def _build_shape(record: Record) -> _Shape:
     text = build_search_text(record)
     stems = frozenset(stem_word(m[0]) for m in _WORD.finditer(text))
-    families, siblings, values = (frozenset(n for s in stems for n in table.get(s, ()))
+    families, siblings, values = (frozenset(n for s in stems for n in table.of(s))
                                   for table in (_FAMILY_OF, _SIBLING_OF, _VALUE_OF))
     return _Shape(stems, families, siblings, values, names=bool(_HAS_NAME.search(record.text or "")))
 
 
-_HAS_NAME = re.compile(r"[a-z0-9,;:] +[A-Z][a-z]+|^[A-Z][a-z]+ (?:has|is|will|gets|does|takes|likes|needs|wants|goes)\b")
+_HAS_NAME = lazy_pattern(r"[a-z0-9,;:] +[A-Z][a-z]+|^[A-Z][a-z]+ (?:has|is|will|gets|does|takes|likes|needs|wants|goes)\b")
 
 
 def build_search_text(record: Record) -> str:
@@ -2652,7 +2707,7 @@ class Recall:
 
     def _spellings(self, word: Word) -> list[str]:
         """The word and its family as they may stand in a record."""
-        families = _FAMILY_OF.get(word.stem, ())
+        families = _FAMILY_OF.of(word.stem)
         return [word.text.lower().replace("’", "'"), *(w for n in families for w in FAMILIES[n].split())]
 
     def _shape(self, record: Record) -> _Shape:
@@ -2687,7 +2742,7 @@ def _rank(matches: Iterable[Match]) -> list[Match]:
 
 def _supports(shape: _Shape, word: Word) -> bool:
     """True if the record has the word, one of its family, or one that begins like it."""
-    if word.stem in shape.stems or shape.families & _FAMILY_OF.get(word.stem, frozenset()):
+    if word.stem in shape.stems or shape.families & _FAMILY_OF.of(word.stem):
         return True
     return len(word.stem) >= 4 and any(_is_alike(word.stem, stem) for stem in shape.stems)
 
@@ -2720,15 +2775,15 @@ def is_near_miss(unit: Unit, match: Match, shape: _Shape) -> bool:
 
 def _is_sibling(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
     """The other one of its sort: the bathroom's tap, the second lesson, the godfather."""
-    here = frozenset(n for word in unit.words if word not in lacking for n in _SIBLING_OF.get(word.stem, ()))
-    return any(_SIBLING_OF.get(word.stem, frozenset()) & (shape.siblings - here) for word in lacking)
+    here = frozenset(n for word in unit.words if word not in lacking for n in _SIBLING_OF.of(word.stem))
+    return any(_SIBLING_OF.of(word.stem) & (shape.siblings - here) for word in lacking)
 
 
 def _is_other_value(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
     """Asked about Mondays, found on Tuesdays: another thing, unless the day is what is asked."""
     open_question = re.match(r"\W*(?:and |so |but )*(?:what|where|who|how|why)\b(?! (?:day|colou?r|time|month))",
                              unit.text, re.I)
-    return any(_VALUE_OF.get(word.stem, frozenset()) & shape.values and (open_question or word.role == "modifier")
+    return any(_VALUE_OF.of(word.stem) & shape.values and (open_question or word.role == "modifier")
                for word in lacking)
 
 
@@ -4675,7 +4730,7 @@ class Interrupted(KeyboardInterrupt):
 
 # Which address, which model (P13). Nothing here asks a resolver: what a name means can change.
 
-_ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+):[0-9]{1,5}", re.IGNORECASE)
+_ADDRESS = lazy_pattern(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+):[0-9]{1,5}", re.IGNORECASE)
 
 
 def is_loopback(host: str) -> bool:
@@ -4848,8 +4903,8 @@ def build_window(messages: Messages, budget: int, gauge: Gauge | None = None,
 
 # Reading what the model wrote.
 
-_FENCED = re.compile(r"```(?:json|tool_call|xml)?[ \t]*\n(.*?)\n?```", re.DOTALL)
-_TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>)?", re.DOTALL)
+_FENCED = lazy_pattern(r"```(?:json|tool_call|xml)?[ \t]*\n(.*?)\n?```", re.DOTALL)
+_TAGGED = lazy_pattern(r"<tool_call>(.*?)(?:</tool_call>)?", re.DOTALL)
 _CALL_KEYS = {"name", "arguments", "parameters", "type"}
 
 
@@ -4895,7 +4950,7 @@ def find_text_call(text: str, allowed: Iterable[str], read: Iterable[str] = ()) 
 LOOP_TAIL = 2400       # characters looked at
 LOOP_LENGTH = 160      # what repeats must fill at least so much …
 LOOP_TIMES = 5         # … and stand there so often
-_NUMBERING = re.compile(r"^[ \t]*(?:\d+[.)]|[-*•])[ \t]+", re.MULTILINE)
+_NUMBERING = lazy_pattern(r"^[ \t]*(?:\d+[.)]|[-*•])[ \t]+", re.MULTILINE)
 
 
 def is_looping(text: str) -> bool:
@@ -5775,7 +5830,7 @@ def claims_decision(prose: str, facts: Facts) -> Iterator[Finding]:
                 break
 
 
-_STANDS_FOR = re.compile(r"\b(?:this|it|that|so)\b", re.I)
+_STANDS_FOR = lazy_pattern(r"\b(?:this|it|that|so)\b", re.I)
 
 
 def _decision_about(clause: str, facts: Facts) -> bool:
@@ -6789,7 +6844,7 @@ class Gate:
         return bool(self.findings)
 
 
-_SENTENCE_END = re.compile(r"[.!?…]['\"”)]*\s+|\n+")
+_SENTENCE_END = lazy_pattern(r"[.!?…]['\"”)]*\s+|\n+")
 
 
 def _cut_sentences(text: str) -> list[str]:
@@ -8538,8 +8593,8 @@ AGAIN_S = 0.3           # Ctrl-C pressed again so soon means the same thing
 
 Part = tuple[str, str]   # `typed` or `pasted`, and the text
 
-_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~]|[\r\n]|[^\x1b])?")
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_SEQUENCES = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~]|[\r\n]|[^\x1b])?")
+_LINE_END = lazy_pattern(r"\r\n|\r|\n")
 
 
 class PasteSplitter:
@@ -9534,7 +9589,7 @@ class Chat:
             and entry.text.strip().lower() in ("y", "yes")
 
 
-_KIND_PREFIX = re.compile(r"([A-Za-z]+):\s*")
+_KIND_PREFIX = lazy_pattern(r"([A-Za-z]+):\s*")
 
 
 def split_kind(words: str) -> tuple[str, str]:
@@ -9708,7 +9763,7 @@ def _warn_decisions(chat: Chat) -> None:
                           "until /verify --accept decisions.", "trouble")
 
 
-_DAY_WORDS = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:today|tomorrow|tonight|yesterday)\b"
+_DAY_WORDS = lazy_pattern(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:today|tomorrow|tonight|yesterday)\b"
                         r"|\b(?:next|this|last) (?:week|weekend|month|year)\b", re.I)
 
 
