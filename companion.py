@@ -469,6 +469,13 @@ def make_folder(path: Path, *, tighten: bool = True) -> None:
         raise _storage_failure(path, error, "created") from error
 
 
+def tighten_file(path: Path) -> None:
+    """Make a file the owner's alone, as after an editor that wrote it anew. Raises StorageFailed."""
+    state = check_regular(path)
+    if state is not None and state.st_mode & 0o177:
+        replace_bytes(path, load_bytes(path))
+
+
 def check_regular(path: Path) -> os.stat_result | None:
     """The state of a regular file, None where there is none; StorageFailed for anything else."""
     try:
@@ -686,16 +693,75 @@ def _wait_for_lock(descriptor: int, path: Path, wait_s: float, on_wait: Callable
 
 def load_settings(root: Path, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
     """Settings of the home at `root`. Raises Refused naming the setting that is wrong."""
-    raw = load_bytes(root / "companion.toml", 1 << 20)
-    table: dict[str, Any] = {}
+    path = root / "companion.toml"
     try:
-        if raw:
-            import tomllib
-            table = tomllib.loads(raw.decode("utf-8"))
-        return build_settings(table, environ, flags)
+        return build_settings(load_toml(path, load_bytes(path, 1 << 20)), environ, flags)
     except ValueError as error:
-        raise Refused(f"{str(error).rstrip('.')}.", f"Mend {root / 'companion.toml'} or the variable.") \
-            from error
+        raise Refused(f"{str(error).rstrip('.')}.", f"Mend {path} or the variable.") from error
+
+
+def load_toml(path: Path, raw: bytes) -> dict[str, Any]:
+    """The settings table of a file's bytes. Raises Refused when they are no TOML."""
+    if not raw:
+        return {}
+    import tomllib
+    try:
+        return tomllib.loads(raw.decode())
+    except ValueError as error:
+        raise Refused(f"{path} cannot be read: {str(error).rstrip('.')}.",
+                      "Mend it, then try again.") from error
+
+
+def quote_toml(text: str) -> str:
+    """`text` as a TOML string. Raises Refused for text that no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Refused(f"{clean_text(text)!r} is not valid text for a settings file.",
+                      "Set it again, or write it into companion.toml.") from error
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def build_toml(path: Path, raw: bytes, values: Mapping[str, str], remark: str) -> bytes:
+    """The file with `values` set, all else untouched. Raises Refused where that cannot be done.
+
+    New names go to the top, where no table has begun yet; the result is parsed and compared.
+    """
+    table = load_toml(path, raw)
+    end = "\r\n" if b"\r\n" in raw else "\n"
+    for name, value in values.items():
+        if name in table and table[name] != value:
+            raw = _replace_value(path, raw, name, value)
+    new = [f"{name} = {quote_toml(value)}{end}" for name, value in values.items() if name not in table]
+    if new:
+        raw = f"# {remark}{end}{''.join(new)}{end if raw else ''}".encode() + raw
+    if load_toml(path, raw) != {**table, **values}:
+        raise Refused(f"{path} could not be changed without touching what is in it.",
+                      f"Write these lines into it by hand: {', '.join(new) or list(values)}.")
+    return raw
+
+
+def _replace_value(path: Path, raw: bytes, name: str, value: str) -> bytes:
+    """The file with one value replaced where it stands, a remark behind it kept."""
+    wanted = {**load_toml(path, raw), name: value}
+    pattern = rf"(?m)^([ \t]*{name}[ \t]*=[ \t]*)(\"[^\"\n]*\"|'[^'\n]*'|[^\s#]+)"
+    text = raw.decode()
+    for found in re.finditer(pattern, text):
+        changed = (text[:found.end(1)] + quote_toml(value) + text[found.end():]).encode()
+        if load_toml(path, changed) == wanted:
+            return changed
+    raise Refused(f"{name} in {path} could not be changed safely.",
+                  f"Write it there by hand: {name} = {quote_toml(value)}")
+
+
+def save_settings(home: Home, values: Mapping[str, str], remark: str) -> None:
+    """Set `values` in companion.toml at one stroke, new ones under `remark`."""
+    path = home.root / "companion.toml"
+    with home.lock(home.root):
+        raw = load_bytes(path)
+        changed = build_toml(path, raw, values, remark)
+        if changed != raw:
+            replace_bytes(path, changed)
 
 
 def log_event(home: Home, event: str, *, sync: bool = False, **facts: Any) -> None:
@@ -1866,6 +1932,18 @@ def log_chat(home: Home, role: str, text: str, **facts: Any) -> None:
             append_line(home.logs / "chat.jsonl", dump_json(entry), sync=False)
 
 
+def keeps_debug(settings: Settings) -> bool:
+    """Whether requests and replies go into logs/debug.log; never where the owner keeps no chat."""
+    return settings.debug and settings.keep_chat
+
+
+def note_debug(home: Home, text: str) -> None:
+    """Put `text` into logs/debug.log, without control characters. A forget removes that file whole:
+    replies stand in it word by word (P10)."""
+    make_folder(home.logs)
+    append_line(home.logs / "debug.log", f"{format_at(home.now())} {clean_text(text)}", sync=False)
+
+
 def build_phrase_pattern(phrases: Iterable[str]) -> re.Pattern[str]:
     """Matches each phrase however its white space was broken and whatever form it was kept in."""
     forms = {form for phrase in phrases for form in _build_forms(phrase)
@@ -2027,6 +2105,8 @@ def sweep_home(home: Home, record_id: str, phrases: list[str], scope: str = "wor
 
 def _sweep_file(path: Path, sweeper: Sweeper) -> bool:
     """Sweep one file; True if it changed. What a crash left of a line goes whole."""
+    if path.name == "debug.log":
+        return remove_file(path)
     text = load_bytes(path).decode("utf-8", "surrogateescape")
     if ".torn-" in path.name or ".tmp-" in path.name:
         return sweeper.holds_fragment(text) and remove_file(path)
@@ -4764,6 +4844,19 @@ def is_loopback(host: str) -> bool:
     return address is not None and address.is_loopback
 
 
+def is_listening(host: str, wait_s: float = 0.3) -> bool:
+    """Whether something listens at a loopback address; others are not asked and taken to listen."""
+    import socket
+    if not is_loopback(host):
+        return True
+    name, _, port = host.removeprefix("https://").removeprefix("http://").rpartition(":")
+    try:
+        socket.create_connection((name.strip("[]"), int(port)), wait_s).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
 def full_name(model: str) -> str:
     """`model` as Ollama compares it: lower case, with its tag, without the default registry."""
     name = model.strip().lower().removeprefix("registry.ollama.ai/").removeprefix("library/")
@@ -5150,7 +5243,21 @@ def _read_body(chunks: Iterable[bytes], limit: int) -> bytes:
     return bytes(body[:limit])
 
 
-def build_transport(host: str, limits_s: Mapping[str, float]) -> httpx.BaseTransport:
+def pass_noted(chunks: Iterable[bytes], head: str, note: Callable[[str], None] | None) -> Iterator[bytes]:
+    """The chunks as they come; at their end, however that comes, `note` gets all of them at once."""
+    kept = list[bytes]()
+    try:
+        for chunk in chunks:
+            if note:
+                kept.append(chunk)
+            yield chunk
+    finally:
+        if note:
+            note(f"{head}\n{b''.join(kept).decode('utf-8', 'replace')}")
+
+
+def build_transport(host: str, limits_s: Mapping[str, float],
+                    note: Callable[[str], None] | None = None) -> httpx.BaseTransport:
     """What carries requests to `host`: no proxy, no key, no redirect, answers in regular form (P13).
 
     For plain http no certificates are loaded, which would cost more than importing httpx.
@@ -5158,11 +5265,11 @@ def build_transport(host: str, limits_s: Mapping[str, float]) -> httpx.BaseTrans
     import httpx
 
     class Lines(httpx.SyncByteStream):
-        def __init__(self, response: httpx.Response) -> None:
-            self.response = response
+        def __init__(self, response: httpx.Response, chunks: Iterator[bytes]) -> None:
+            self.response, self.chunks = response, chunks
 
         def __iter__(self) -> Iterator[bytes]:
-            return mend_lines(self.response.iter_raw())
+            return mend_lines(self.chunks)
 
         def close(self) -> None:
             self.response.close()
@@ -5177,14 +5284,17 @@ def build_transport(host: str, limits_s: Mapping[str, float]) -> httpx.BaseTrans
             silent = limits_s.get(request.url.path, 30)
             request.extensions = {**request.extensions, "timeout": {
                 "connect": CONNECT_S, "read": silent, "write": 30.0, "pool": 30.0}}
+            if note:
+                note(f"request {request.method} {request.url}\n{request.read().decode('utf-8', 'replace')}")
             return self.mend(request, self.inner.handle_request(request))
 
         def mend(self, request: httpx.Request, response: httpx.Response) -> httpx.Response:
+            chunks = pass_noted(response.iter_raw(), f"reply {response.status_code}", note)
             if response.status_code == 200 and request.url.path == "/api/chat":
-                return httpx.Response(200, stream=Lines(response), request=request)
+                return httpx.Response(200, stream=Lines(response, chunks), request=request)
             good = response.status_code == 200
             try:
-                body = _read_body(response.iter_raw(), BODY_LIMIT if good else ERROR_LIMIT)
+                body = _read_body(chunks, BODY_LIMIT if good else ERROR_LIMIT)
             finally:
                 response.close()
             if not good:
@@ -5324,13 +5434,15 @@ def _ignore(piece: Piece) -> None:
 class Model:
     """The owner's model on the owner's Ollama. One for a program; its connection is made when needed.
 
-    `clock` gives seconds that only grow; `limits_s` is how long the server may stay silent, by path.
+    `clock` gives seconds that only grow; `limits_s` is how long the server may stay silent, by path;
+    `note` is told every request and reply as they go over the wire (--debug).
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic,
-                 limits_s: Mapping[str, float] = LIMITS_S) -> None:
+                 limits_s: Mapping[str, float] = LIMITS_S,
+                 note: Callable[[str], None] | None = None) -> None:
         import threading
-        self.settings, self.clock, self.limits_s = settings, clock, limits_s
+        self.settings, self.clock, self.limits_s, self.note = settings, clock, limits_s, note
         self.name, self.host = settings.model, settings.host
         self.gauge = Gauge()
         self._client: ollama.Client | None = None
@@ -5592,7 +5704,7 @@ class Model:
         import ollama
         with self._opening:
             if self._client is None:
-                self._transport = build_transport(self.host, self.limits_s)
+                self._transport = build_transport(self.host, self.limits_s, self.note)
                 self._client = ollama.Client(host=self.host, trust_env=False,
                                              follow_redirects=False, transport=self._transport)
         return self._client
@@ -5638,6 +5750,13 @@ class Model:
         has = f"Installed: {', '.join(names)}." if names else "No chat model is installed."
         return ModelMissing(f"The model {name} is not installed.", f"Get it with `ollama pull {name}`, "
                             f"or choose another with /model or --model. {has}")
+
+
+def open_model(home: Home) -> Model:
+    """The model of a home's settings; with --debug everything on the wire is kept."""
+    def note(text: str) -> None:
+        note_debug(home, text)
+    return Model(home.settings, note=note if keeps_debug(home.settings) else None)
 
 
 # --- 13. Answer ----------------------------------------------------------------------------------
@@ -7044,7 +7163,8 @@ class Talk:
         return self.model.estimate_request(self.messages()) if self.model else 0
 
     def resume(self, lines: Sequence[Mapping[str, Any]]) -> int:
-        """Take in the turns of an earlier talk from the chat log; how many."""
+        """Put the turns of an earlier talk, from the chat log, before those of this one; how many."""
+        now, self.turns = self.turns, []
         for line in lines:
             role, text = line.get("role"), str(line.get("text", ""))
             if role == "user":
@@ -7054,8 +7174,9 @@ class Talk:
                 last = self.turns[-1]
                 last.messages.append({"role": "assistant", "content": text})
                 self.turns[-1] = Turn(last.ids | frozenset(line.get("ids", ())), last.messages)
-        self.turns = [turn for turn in self.turns if len(turn.messages) == 2]
-        return len(self.turns)
+        earlier = [turn for turn in self.turns if len(turn.messages) == 2]
+        self.turns = earlier + now
+        return len(earlier)
 
     def _label(self, line: Mapping[str, Any], text: str) -> str:
         """An earlier question; one that the owner did not type keeps its origin and is data (P12)."""
@@ -8169,11 +8290,16 @@ def find_size(out: TextIO) -> tuple[int, int]:
     return size.columns or 80, size.lines or 24
 
 
+def is_dumb(term: str | None) -> bool:
+    """Terminals that cannot move a cursor; they get plain lines."""
+    return (term or "dumb").lower() in ("dumb", "unknown", "emacs")
+
+
 def open_display(out: TextIO, environ: Mapping[str, str], settings: Settings,
                  clock: Callable[[], float] = time.monotonic) -> Display:
     """The display for a text stream, as the stream, the environment and the settings have it."""
     is_terminal = out.isatty()
-    dumb = environ.get("TERM", "dumb") in ("", "dumb", "unknown")
+    dumb = is_dumb(environ.get("TERM"))
     color = settings.color and is_terminal and not dumb and not environ.get("NO_COLOR")
     return Display(out, is_terminal=is_terminal, size=lambda: find_size(out), color=color,
                    clock=clock, thinking=settings.thinking, live=is_terminal and not dumb)
@@ -8884,11 +9010,6 @@ def is_keyboard(stdin: TextIO | None) -> bool:
         return False
 
 
-def is_dumb(term: str | None) -> bool:
-    """Terminals that cannot move a cursor; they get plain lines."""
-    return (term or "dumb").lower() in ("dumb", "unknown", "emacs")
-
-
 class Terminal:
     """The modes of a terminal: quiet (no echo, keys unread, Ctrl-C a signal), and as it was found."""
 
@@ -9092,6 +9213,9 @@ class Keyboard:
         """An answer to a question of the program's own, None for Ctrl-C or Ctrl-D; kept nowhere."""
         raise NotImplementedError
 
+    def redraw(self) -> None:
+        """Bring the bottom line up to date, from any thread."""
+
     def reload_history(self) -> None:
         """Read the history anew, after words were forgotten (P10)."""
 
@@ -9224,6 +9348,10 @@ class PromptKeyboard(Keyboard):
             return None
         finally:
             self.asking = False
+
+    def redraw(self) -> None:
+        """Bring the bottom line up to date, from any thread."""
+        self.session.app.invalidate()
 
     def _follow_history(self) -> None:
         """Another program that makes this one's home forget words rewrites the file (P10)."""
@@ -9585,13 +9713,35 @@ class Chat:
         self.keyboard: Keyboard | None = None
         self.hint: str | None = None       # what Tab on the empty line puts there
         self.insist: str | None = None     # a hedged /decide that a second Enter insists on
-        self.leaving = False
+        self.leaving = self.resumed = False
+        self.last_here: str | None = None  # when the talk before this one ended
+        self.lapsed: Sequence[Record] = ()  # what lapsed at this start
+        self.trouble = ""                  # why the model cannot be asked, as far as is known
+        self.bottom = ""                   # the bottom line but for the model
+        self.exit_code = 0                 # of the first failure; it counts where nobody typed
         self.check = build_check_state(home)  # of the last good daily check
-        self.bottom = ""
 
     def origin(self, entry_input: str) -> Origin:
         """Provenance of what is typed now."""
         return Origin(entry_input, self.talk.session, self.talk.turn)
+
+    def read(self) -> Entry | None:
+        """The owner's next entry, below a bottom line that is up to date."""
+        assert self.keyboard is not None
+        self.bottom = build_bottom_line(self)
+        return self.keyboard.read()
+
+    def render_bottom(self) -> str:
+        """The bottom line: the model, or why it cannot be asked, then the rest."""
+        where = render_locality(self.home.settings)
+        return " · ".join((*([] if where == "local" else [where]), self.trouble or self.home.settings.model,
+                           self.bottom))
+
+    def tell_trouble(self, failure: Failure | None) -> None:
+        """Show in the bottom line, at once, why the model cannot be asked, or that it can."""
+        self.trouble = shorten(failure.what.rstrip("."), 50) if failure else ""
+        if self.keyboard is not None:
+            self.keyboard.redraw()
 
     def offer(self, command: str) -> None:
         """Show a command and put it one Tab away."""
@@ -9991,6 +10141,7 @@ def cmd_mission(chat: Chat, words: str, origin: Origin) -> None:
         if not path.exists():
             append_bytes(path, b"")
         edit_file(chat, editor, path)
+        tighten_file(path)
         chat.talk.freeze()
     text = load_mission(chat.home)
     chat.display.line(text or "No mission yet.")
@@ -10013,28 +10164,41 @@ def edit_file(chat: Chat, editor: str, path: Path) -> None:
 
 def cmd_model(chat: Chat, words: str, origin: Origin) -> None:
     """List what is installed, or switch."""
-    if chat.talk.model is None:
-        raise Refused("No model can be reached.", "Start Ollama with `ollama serve`, then /quit and start again.")
+    model = chat.talk.model
+    assert model is not None
     if words.strip():
-        switch_model(chat, words.strip())
+        switch_model(chat, model, words.strip())
         return
-    cells = []
-    for one in chat.talk.model.load_installed():
-        tools = {True: "tools", False: "no tools", None: "?"}[chat.talk.model.load_tool_support(one.name)]
-        mark = "*" if same_model(one.name, chat.home.settings.model) else ""
-        cells.append([mark, one.name, f"{one.size / 1e9:.1f} GB", tools])
-    chat.display.table(["", "model", "size", "tools"], cells, right=[2])
+    installed = model.load_installed()
+    chat.display.table(["", "model", "size", "what it can"],
+                       [["*" if same_model(one.name, model.name) else "", clean_line(one.name),
+                         f"{one.size / 1e9:.1f} GB", render_abilities(model.load_facts(one.name))]
+                        for one in installed], right=[2])
+    if not any(same_model(one.name, model.name) for one in installed):
+        chat.display.notice(f"{model.name} is not installed; `ollama pull {model.name}` gets it.")
+    chat.display.notice("/model NAME goes on with another until you leave.")
 
 
-def switch_model(chat: Chat, name: str) -> None:
-    """Go on with another installed model."""
-    assert chat.talk.model is not None
+def render_abilities(facts: ModelFacts) -> str:
+    """What a model is good for here, in two words."""
+    if facts.embeds and not facts.tools:
+        return "search only"
+    return {True: "chat, tools", False: "chat, no tools", None: "chat"}[facts.tools] + (
+        ", in the cloud" if facts.remote else "")
+
+
+def switch_model(chat: Chat, model: Model, name: str) -> None:
+    """Go on with another installed model. Raises Failure."""
     check_local(chat.home.settings.host, name, chat.home.settings.allow_remote)
-    installed = [one.name for one in chat.talk.model.load_installed()]
+    installed = [one.name for one in model.load_installed()]
     if not any(same_model(one, name) for one in installed):
-        raise Refused(f"{clean_line(name)} is not installed.", f"Installed: {', '.join(installed)}.")
+        raise Refused(f"{clean_line(name)} is not installed.",
+                      f"Installed: {clean_line(', '.join(installed)) or 'nothing'}.")
+    if render_abilities(model.load_facts(name)) == "search only":
+        raise Refused(f"{clean_line(name)} is made for search and cannot talk.", "/model lists the others.")
+    model.use(name)
     chat.home.settings = chat.home.settings._replace(model=name)
-    chat.talk.model.use(name)
+    chat.tell_trouble(None)
     chat.display.line(f"Now talking with {clean_line(name)}.")
 
 
@@ -10237,20 +10401,37 @@ def build_export_page(records: Records) -> str:
 
 def cmd_resume(chat: Chat, words: str, origin: Origin) -> None:
     """Take up the last talk."""
+    if chat.resumed:
+        raise Refused("The last talk is in view already.", "/clear begins a new one.")
     count = resume_talk(chat.home, chat.talk)
-    chat.display.line(f"{plural(count, 'turn')} of the last talk are back in view." if count else
-                      "There is no earlier talk to go on with.")
+    chat.resumed = count > 0
+    chat.display.line(f"{plural(count, 'turn')} of the last talk {'is' if count == 1 else 'are'} back in view."
+                      if count else "There is no earlier talk to go on with.")
 
 
 def resume_talk(home: Home, talk: Talk, keep: int = 12) -> int:
-    """Bring the last turns of the newest earlier session back; how many."""
+    """Bring the last turns of the newest earlier chat back, with what it had taken up itself and what was
+    asked with --ask since; how many."""
     lines = [line for line in load_chat(home, 1 << 20) if line.get("session") != talk.session]
-    newest = next((line.get("session") for line in reversed(lines) if line.get("role") == "assistant"), None)
-    return talk.resume([line for line in lines if line.get("session") == newest][-2 * keep:])
+    newest = next((str(line.get("session")) for line in reversed(lines)
+                   if line.get("path") == "repl:chat"), None)
+    if newest is None:
+        return 0
+    links = {event.get("session"): event.get("of") for event in load_events(home, 1 << 20)
+             if event.get("event") == "resumed"}
+    wanted, session = set[Any](), newest
+    while session and session not in wanted:
+        wanted.add(session)
+        session = links.get(session) or ""
+    begun = next(n for n, line in enumerate(lines) if line.get("session") in wanted)
+    log_event(home, "resumed", session=talk.session, of=newest)
+    return talk.resume([line for line in lines[begun:] if line.get("session") in wanted
+                        or line.get("path") == "cli:--ask"][-2 * keep:])
 
 
 def cmd_clear(chat: Chat, words: str, origin: Origin) -> None:
     """Begin a new talk; nothing on record changes."""
+    chat.resumed = False
     chat.talk.turns.clear()
     chat.talk.shown.clear()
     chat.talk.context = ()
@@ -10298,17 +10479,24 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
+WRITING: Mapping[str, str] = {  # commands that write, with the word that makes them do so
+    **dict.fromkeys(("remember", "decide", "undecide", "confirm", "discard", "renew", "forget", "daily",
+                     "export"), ""), "mission": "edit", "verify": "--accept",
+}
+
+
 # The loop.
 
 
 class ChatView(View):
-    """A turn on the screen: the block at once, a live line while nothing comes, prose as it passes."""
+    """A turn on the screen: the block at once, prose as it passes, a live line below until it is over."""
 
     def __init__(self, home: Home, display: Display) -> None:
         self.home, self.display = home, display
         self._live: Live | None = None
         self._stream: Stream | None = None
         self._thoughts: Thoughts | None = None
+        self._doing = "writing"     # what tokens are, by what came last
 
     def block(self, matters: Sequence[Matter], brief: bool, late: bool) -> None:
         self.display.block(matters, self.home.now(), brief=brief, late=late)
@@ -10323,21 +10511,25 @@ class ChatView(View):
             self.display.gap()
 
     def state(self, text: str, tokens: int | None = None) -> None:
-        if self._stream is None:
-            self._live = self._live or self.display.open_live("thinking")
-            self._live.update(tokens=tokens, state=text)
+        self._live = self._live or self.display.open_live(text or self._doing)
+        self._live.update(tokens=tokens, state=text or self._doing)
 
     def thought(self, text: str) -> None:
+        self._doing = "thinking"
         self._thoughts = self._thoughts or self.display.open_thoughts()
         self._thoughts.feed(text)
 
     def prose(self, text: str) -> None:
-        self._close_live()
+        self._doing = "writing"
+        self._close_thoughts()
         self._stream = self._stream or self.display.open_stream()
         self._stream.feed(text)
 
     def end_prose(self) -> None:
-        self._close_live()
+        self._close_thoughts()
+        if self._live is not None:
+            self._live.close()
+            self._live = None
         if self._stream is not None:
             self._stream.close()
             self._stream = None
@@ -10346,10 +10538,7 @@ class ChatView(View):
         self.end_prose()
         self.display.notice(text)
 
-    def _close_live(self) -> None:
-        if self._live is not None:
-            self._live.close()
-            self._live = None
+    def _close_thoughts(self) -> None:
         if self._thoughts is not None:
             self._thoughts.close()
             self._thoughts = None
@@ -10362,15 +10551,18 @@ def say(chat: Chat, text: str, entry_input: str, head: str = "") -> None:
     if dropped:
         chat.display.notice(f"The talk outgrew the model's window; its oldest {plural(dropped, 'turn')} left it.")
     try:
-        outcome = take_turn(chat.talk, Asked(text, input=entry_input, head=head), view)
+        author = "unrecorded" if entry_input == "none" else "owner"
+        outcome = take_turn(chat.talk, Asked(text, author, input=entry_input, head=head), view)
     except KeyboardInterrupt:
         view.end_prose()
         chat.display.notice("Stopped. The talk goes on.")
         return
     finally:
         view.end_prose()
+    chat.tell_trouble(outcome.trouble)
     if outcome.trouble is not None:
         chat.display.trouble(outcome.trouble)
+        chat.exit_code = chat.exit_code or (0 if outcome.matters else outcome.trouble.exit_code)
     if outcome.record_only:
         chat.display.line(outcome.answer)
     if outcome.withheld:
@@ -10378,17 +10570,19 @@ def say(chat: Chat, text: str, entry_input: str, head: str = "") -> None:
     chat.display.sources(outcome.sources)
     if outcome.hint:
         chat.offer(outcome.hint)
-    chat.display.gap()
 
 
 def obey(chat: Chat, name: str, words: str, entry_input: str) -> None:
-    """One command. A hedged decision is insisted on only by the very next entry."""
+    """One command. A hedged decision is insisted on only by the very next entry; a command that nobody
+    typed writes nothing (P2)."""
     if name != "decide":
         chat.insist = None
     if name not in ("help", "quit"):
         chat.talk.refresh()  # what another companion forgot is gone here before anything is shown (P10)
+    if entry_input == "none" and words.startswith(WRITING.get(name, "\0")):
+        raise Refused(f"/{name} writes, so it must be typed at a terminal; nothing was written.",
+                      "Start the chat in a terminal.")
     COMMANDS[name].run(chat, words, chat.origin(entry_input))
-    chat.display.gap()
 
 
 def answer_entry(chat: Chat, entry: Entry) -> None:
@@ -10407,27 +10601,31 @@ def answer_entry(chat: Chat, entry: Entry) -> None:
 
 def guarded_step(chat: Chat, entry: Entry) -> None:
     """The turn's boundary: whatever goes wrong in one entry, the loop goes on."""
-    before = chat.talk.scrubbed
+    before, failure = chat.talk.scrubbed, None
+    chat.display.after_input()
     try:
         answer_entry(chat, entry)
     except KeyboardInterrupt:
         chat.display.notice("Stopped. Nothing half-done was kept.")
-    except Failure as failure:
-        chat.display.trouble(failure)
+    except Failure as known:
+        failure = known
     except Exception as error:  # boundary 1 of 2: one turn
-        chat.display.trouble(keep_traceback(chat.home, error))
+        failure = keep_traceback(chat.home, error)
+    if failure is not None:
+        chat.display.trouble(failure)
+        chat.exit_code = chat.exit_code or failure.exit_code
     if chat.talk.scrubbed != before and chat.keyboard is not None:
         chat.keyboard.reload_history()  # the arrow keys bring nothing back that was forgotten (P10)
+    if entry.text.strip() and not chat.leaving:
+        chat.display.gap()
 
 
 def keep_traceback(home: Home, error: BaseException) -> Failure:
     """Put a fault of the program's own into logs/debug.log and word it in one sentence."""
     import traceback
-    text = "".join(traceback.format_exception(error))
-    path = home.logs / "debug.log"
     try:
-        append_line(path, f"{format_at(home.now())} {clean_text(text)}")
-        where = f"The details are in {path}."
+        note_debug(home, "".join(traceback.format_exception(error)))
+        where = f"The details are in {home.logs / 'debug.log'}."
     except (Failure, OSError):
         where = "The details could not be kept."
     return Failure(f"Something went wrong in the program itself: {type(error).__name__}.", where)
@@ -10456,39 +10654,35 @@ def render_last_check(state: CheckState) -> str:
 def build_bottom_line(chat: Chat) -> str:
     """Model, records in view, waiting, last check."""
     seen, total = chat.talk.count_in_view()
-    view = f"{total} records in view" if seen == total else f"{seen} of {total} records in view"
+    view = f"{plural(total, 'record')} in view" if seen == total else \
+        f"{seen} of {plural(total, 'record')} in view"
     waiting = len(chat.records.waiting())
-    model = chat.home.settings.model if chat.talk.model else "no model"
-    where = render_locality(chat.home.settings)
-    parts = ["" if where == "local" else where, model, view.replace("1 records", "1 record"),
-             f"{waiting} waiting" if waiting else "",
-             render_last_check(chat.check)]
-    return " · ".join(part for part in parts if part)
+    return " · ".join((view, *([f"{waiting} waiting"] if waiting else []), render_last_check(chat.check)))
 
 
 def build_first_screen(chat: Chat) -> list[str]:
-    """What is new, at most eight lines: model, what is kept, check, waiting, lapsing, damage."""
-    records, settings = chat.records, chat.home.settings
+    """What is new, at most eight lines and the weightiest first: model, what is kept and where, damage,
+    what came since the last talk, the last check, what waits and what lapses."""
+    records, home, settings = chat.records, chat.home, chat.home.settings
     live = records.live()
     local = render_locality(settings)
-    kept = "the talk is kept" if settings.keep_chat else "the talk is not kept"
+    kept = "the talk is kept" if settings.keep_chat else "the talk is not kept; what is, is"
     decided = sum(r.kind == "decision" for r in live)
     lines = [f"Companion {VERSION} · {settings.model} · {local} · /help",
-             f"{plural(decided, 'decision')} and {plural(len(live) - decided, 'memory record')} on record; {kept} "
-             f"in {chat.home.root}", render_check_state(build_check_state(chat.home))]
-    waiting = len(records.waiting())
-    if waiting:
-        lines.append(f"{plural(waiting, 'line')} {'waits' if waiting == 1 else 'wait'} for you: /memory waiting")
-    soon = [r for r in records.due_soon() if r.kind != "observation"]
-    if soon:
-        named = ", ".join(f"{r.id} on {render_day(r.expires or '')}" for r in soon[:4])
-        more = f" and {len(soon) - 4} more" if len(soon) > 4 else ""
-        lines.append(f"Lapsing soon: {named}{more}: /renew ID keeps one")
+             f"{plural(decided, 'decision')} and {plural(len(live) - decided, 'memory record')} on record; "
+             f"{kept} in {home.root}"]
     for ledger, verdict in ((records.memory, records.memory.verify()),
                             (records.decisions, records.decisions_verdict)):
         if verdict.verdict != "fine":
             lines.append(f"{ledger.path.name} is {verdict.verdict}: {verdict.detail}; /verify tells more")
-    lines += [clean_line(oddity) for oddity in records.oddities[:1]]
+    if not is_listening(settings.host):
+        lines.append(f"Ollama does not answer at {settings.host}: start it with `ollama serve`. Until then "
+                     "answers come from the record.")
+    if settings.debug:
+        lines.append("--debug keeps " + ("requests and replies" if keeps_debug(settings) else
+                     "tracebacks only, for the talk is not kept,") + f" in {home.logs / 'debug.log'}")
+    lines += [build_news(chat), render_check_state(chat.check), *render_lapsed(chat.lapsed),
+              *build_due_lines(records), *(clean_line(oddity) for oddity in records.oddities[:1])]
     return [line for line in lines if line]
 
 
@@ -10501,21 +10695,62 @@ def render_locality(settings: Settings) -> str:
     return "REMOTE ALLOWED: your words may leave this machine" if settings.allow_remote else "local"
 
 
+def build_due_lines(records: Records) -> list[str]:
+    """What waits for the owner and what lapses soon."""
+    waiting, soon = len(records.waiting()), [r for r in records.due_soon() if r.kind != "observation"]
+    lines = [f"{plural(waiting, 'line')} {'waits' if waiting == 1 else 'wait'} for you: /memory waiting"] \
+        if waiting else []
+    if soon:
+        named = ", ".join(f"{r.id} on {render_day(r.expires or '')}" for r in soon[:4])
+        more = f" and {len(soon) - 4} more" if len(soon) > 4 else ""
+        lines.append(f"Lapsing soon: {named}{more}: /renew ID keeps one")
+    return lines
+
+
+def build_news(chat: Chat) -> str:
+    """One line: when the last talk was and what came since; nothing where there was none."""
+    home, since = chat.home, chat.last_here
+    if since is None:
+        return ""
+    stem = f"{local_time(parse_at(since)):%Y-%m-%d_%H%M%S}"
+    reports = sum(path.stem > stem for path in list_files(home.reports, "*.md"))
+    waiting = sum(r.at > since for r in chat.records.waiting())
+    lapsed = sum(r.state == "lapsed" and (r.ended_at or "") >= since for r in chat.records.all())
+    news = [f"{plural(reports, 'report')} (/report)" if reports else "",
+            plural(waiting, "waiting line") if waiting else "", f"{lapsed} lapsed" if lapsed else ""]
+    return f"Last here {render_moment(since)}; new since: {', '.join(filter(None, news)) or 'nothing'}. " \
+        "/resume takes that talk up."
+
+
+def find_last_here(home: Home) -> str | None:
+    """When the last chat was left, or begun where it broke off; None where no chat is remembered."""
+    for event in reversed(load_events(home, 1 << 18)):
+        if event.get("event") in ("chat_start", "chat_stop"):
+            try:
+                return format_at(parse_at(str(event.get("at"))))
+            except ValueError:
+                continue
+    return None
+
+
+
+
 def open_chat(home: Home, display: Display, environ: Mapping[str, str]) -> Chat:
     """Prepare a chat: finish what was left, write lapses, start a talk. Raises Failure."""
-    records = open_records(home)
-    display.lines(render_lapsed(write_lapses(records, "chat:start")))
+    check_local(home.settings.host, home.settings.model, home.settings.allow_remote)
+    last_here, records = find_last_here(home), open_records(home)
+    lapsed = write_lapses(records, "chat:start")
     if recover_daily(home):
         display.notice("A daily check that was cut off is finished now: /report")
-    check_local(home.settings.host, home.settings.model, home.settings.allow_remote)
     session = build_session(home)
-    model = Model(home.settings)
-    talk = Talk(home, records, model, Toolbox(home, build_runners(home, records)), session=session)
+    talk = Talk(home, records, open_model(home), Toolbox(home, build_runners(home, records)), session=session)
     log_event(home, "chat_start", session=session, model=home.settings.model)
-    return Chat(home, records, talk, display, environ)
+    chat = Chat(home, records, talk, display, environ)
+    chat.lapsed, chat.last_here = lapsed, last_here
+    return chat
 
 
-LAPSES_SHOWN = 5
+LAPSES_SHOWN = 2
 
 
 def render_lapsed(lapsed: Sequence[Record]) -> list[str]:
@@ -10573,19 +10808,21 @@ def build_runners(home: Home, records: Records) -> dict[str, ToolRunner]:
             "read_report": run_report}
 
 
-def start_background(talk: Talk) -> None:
+def start_background(chat: Chat) -> None:
     """Warm the model and make vectors while the owner reads the first screen."""
     import threading
+    talk = chat.talk
 
     def work() -> None:
         try:
             if talk.model is not None:
                 talk.finder.use_embedder(find_embed_name(talk))
                 if talk.home.settings.warm:
-                    talk.model.warm(talk.messages(), talk.toolbox.offered())
+                    failure = talk.model.warm(talk.messages(), talk.toolbox.offered())
+                    chat.tell_trouble(failure)
                 talk.finder.embed_records()
-        except Failure:
-            return
+        except Failure as failure:
+            chat.tell_trouble(failure)
 
     threading.Thread(target=work, name="background", daemon=True).start()
 
@@ -10602,27 +10839,151 @@ def find_embed_name(talk: Talk) -> str:
 
 def run_chat(home: Home, display: Display, stdin: TextIO, stdout: TextIO, environ: Mapping[str, str],
              resume: bool = False) -> int:
-    """The REPL. Returns the exit code."""
-    chat = open_chat(home, display, environ)
+    """The REPL. Returns the exit code: 0, or that of the first failure where nobody typed."""
     home.notice = display.notice
+    entry = ask_first_questions(home, display, stdin, stdout, environ)
+    chat = open_chat(home, display, environ)
     if resume:
         cmd_resume(chat, "", Origin())
     display.first_screen(build_first_screen(chat))
-    start_background(chat.talk)
-    usages = {name: Usage(command.help, command.takes) for name, command in COMMANDS.items()}
-    with open_keyboard(stdin, stdout, home, display.notice, commands=usages, choices=list_choices(chat),
-                       toolbar=lambda: chat.bottom, hint=lambda: chat.hint,
-                       keep=lambda entry: home.settings.keep_chat, term=environ.get("TERM")) as keyboard:
+    display.gap()
+    start_background(chat)
+    with open_chat_keyboard(chat, stdin, stdout) as keyboard:
         chat.keyboard = keyboard
-        while not chat.leaving:
-            chat.bottom = build_bottom_line(chat)  # once a turn: it is drawn at every key
-            entry = keyboard.read()
-            if entry is None:
-                break
+        entry = entry or chat.read()
+        while entry is not None:
             with keyboard.busy():
                 guarded_step(chat, entry)
+            entry = None if chat.leaving else chat.read()
     log_event(home, "chat_stop", session=chat.talk.session)
-    return 0
+    return chat.exit_code if isinstance(keyboard, PipedKeyboard) else 0
+
+
+def open_chat_keyboard(chat: Chat, stdin: TextIO, stdout: TextIO) -> Keyboard:
+    """The keyboard with the chat's commands, choices, hint and bottom line."""
+    usages = {name: Usage(command.help, command.takes) for name, command in COMMANDS.items()}
+    return open_keyboard(stdin, stdout, chat.home, chat.display.notice, commands=usages,
+                         choices=list_choices(chat), toolbar=chat.render_bottom, hint=lambda: chat.hint,
+                         keep=lambda entry: chat.home.settings.keep_chat, term=chat.environ.get("TERM"))
+
+
+# The first run.
+
+FIRST_WORDS = ("A first start: three short questions. Enter skips one; a line that starts with / ends them "
+               "and is obeyed.")
+FIRST_REMARK = "From the questions of the first start; README lists every setting."
+
+
+class FirstQuestion(NamedTuple):
+    """A question of the first run: the setting (or `mission`), its words, what makes an answer a value."""
+
+    name: str
+    prompt: str
+    accept: Callable[[str], str]  # "" for none; raises Failure for an answer that will not do
+
+
+def is_first_run(home: Home, stdin: TextIO, stdout: TextIO, environ: Mapping[str, str]) -> bool:
+    """On a terminal, with no settings file, no ledger and neither model nor DEV name in the environment."""
+    begun = ("companion.toml", "memory/memory.jsonl", "memory/decisions.jsonl")
+    return (is_keyboard(stdin) and stdout.isatty()
+            and not any(environ.get(name) for name in ("COMPANION_MODEL", "DEV_USERNAME"))
+            and not any(check_regular(home.root / name) for name in begun))
+
+
+def ask_first_questions(home: Home, display: Display, stdin: TextIO, stdout: TextIO,
+                        environ: Mapping[str, str]) -> Entry | None:
+    """Ask what only the owner knows and keep the answers; the typed line that ended the questions."""
+    if not is_first_run(home, stdin, stdout, environ):
+        return None
+    home.make()
+    display.line(FIRST_WORDS)
+    answers, ended = dict[str, str](), None
+    with open_keyboard(stdin, stdout, home, display.notice, term=environ.get("TERM")) as keyboard:
+        for build in (build_dev_question, build_model_question, build_mission_question):
+            question = build(home, display)
+            answer = put_question(keyboard, display, question) if question else ""
+            if not isinstance(answer, str):
+                ended = answer
+                break
+            if question and answer:
+                answers[question.name] = answer
+    save_first_answers(home, answers)
+    display.notice(f"Kept in {home.root / 'companion.toml'}; /mission and /model change the rest.")
+    display.gap()
+    return ended
+
+
+def put_question(keyboard: Keyboard, display: Display, question: FirstQuestion) -> str | Entry | None:
+    """Ask until the answer will do: the value, the command typed instead, or None for Ctrl-C and Ctrl-D."""
+    while True:
+        entry = keyboard.ask(question.prompt)
+        if entry is None:
+            return None
+        if entry.text.startswith("/") and entry.input == "typed":
+            return entry
+        try:
+            if entry.text.startswith("/"):
+                raise Refused(NOTICE_PASTED)
+            return question.accept(entry.text.strip())
+        except Failure as failure:
+            display.trouble(failure)
+
+
+def build_dev_question(home: Home, display: Display) -> FirstQuestion:
+    """Whose DEV articles the daily check looks at."""
+    def accept(text: str) -> str:
+        name = text.rstrip("/").rpartition("/")[2].lstrip("@")
+        if name.lower() in ("", "no", "none"):
+            return ""
+        check_dev_name(home.settings._replace(dev_username=name))
+        return name
+    return FirstQuestion("dev_username", "Your DEV account (Enter for none): ", accept)
+
+
+def build_model_question(home: Home, display: Display) -> FirstQuestion | None:
+    """Which installed model to talk with; not asked where one was named or none is there."""
+    if home.settings.model != Settings().model:
+        return None
+    try:
+        found = [one.name for one in Model(home.settings).load_installed()
+                 if "bert" not in one.family and not is_cloud_model(one.name)]
+    except Failure as failure:
+        display.trouble(failure)
+        return None
+    if not found:
+        display.line(f"No model is installed yet; `ollama pull {home.settings.model}` gets one.")
+        return None
+    usual = next((name for name in found if same_model(name, home.settings.model)), found[0])
+    display.lines(f"  {number}  {clean_line(name)}" for number, name in enumerate(found, 1))
+
+    def accept(text: str) -> str:
+        numbered = {str(number): name for number, name in enumerate(found, 1)}
+        name = numbered.get(text, text or usual)
+        if not any(same_model(name, one) for one in found):
+            raise Refused(f"{clean_line(name)} is not in the list.", "Give a number or a name of it.")
+        return name
+    return FirstQuestion("model", f"Which model? (Enter for {clean_line(usual)}): ", accept)
+
+
+def build_mission_question(home: Home, display: Display) -> FirstQuestion | None:
+    """What the companion is for, in a sentence; not asked where there is a mission."""
+    return None if load_mission(home) else FirstQuestion(
+        "mission", "In a sentence, what should I help you with? (Enter for nothing yet): ", str)
+
+
+def save_first_answers(home: Home, answers: Mapping[str, str]) -> None:
+    """Settings into companion.toml, begun even without any so that nothing is asked twice; the mission."""
+    values = {name: value for name, value in answers.items() if name != "mission"}
+    if values:
+        save_settings(home, values, FIRST_REMARK)
+    else:
+        replace_bytes(home.root / "companion.toml", f"# {FIRST_REMARK}\n".encode())
+    home.settings = home.settings._replace(
+        model=values.get("model", home.settings.model),
+        dev_username=values.get("dev_username", home.settings.dev_username))
+    if answers.get("mission"):
+        with home.lock(home.memory):
+            replace_bytes(home.memory / "mission.md", (answers["mission"] + "\n").encode("utf-8", "replace"))
 
 
 # --- 16. Selftest --------------------------------------------------------------------------------
@@ -11041,8 +11402,10 @@ def run_ask(home: Home, args: Any) -> int:
     data = "" if sys.stdin is None or sys.stdin.isatty() else _read_pipe(sys.stdin)
     records = open_records(home)
     check_local(home.settings.host, home.settings.model, home.settings.allow_remote)
-    model = Model(home.settings)
-    talk = Talk(home, records, model, Toolbox(home, build_runners(home, records)), session=build_session(home))
+    if home.settings.debug:
+        print(f"--debug keeps requests and replies in {home.logs / 'debug.log'}", file=sys.stderr)
+    talk = Talk(home, records, open_model(home), Toolbox(home, build_runners(home, records)),
+                session=build_session(home))
     _prepare_vectors(talk)
     display = open_display(sys.stdout, os.environ, home.settings)
     view = View() if args.json else ChatView(home, display)

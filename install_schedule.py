@@ -21,7 +21,6 @@ python-crontab builds the line and reads it back; it neither lists nor writes th
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -390,77 +389,16 @@ def replace_table(home: Home, before: Table, after: bytes) -> Path | None:
 # cron has no environment of the owner's: what only the environment holds goes into companion.toml.
 
 
-def quote_toml(text: str) -> str:
-    """`text` as a TOML string. Raises Refused for text that no file can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Refused(f"The value {clean_text(text)!r} of the environment is not valid text.",
-                      "Set it again, or write it into companion.toml.") from error
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def load_toml(path: Path, raw: bytes) -> dict[str, Any]:
-    """The settings table. Raises Refused when the file is no TOML."""
-    import tomllib
-    try:
-        return tomllib.loads(raw.decode())
-    except ValueError as error:
-        raise Refused(f"{path} cannot be read: {error}.", "Mend it, then try again.") from error
-
-
-def replace_value(path: Path, raw: bytes, name: str, value: str) -> bytes:
-    """The file with one value replaced where it stands, a remark behind it kept."""
-    wanted = {**load_toml(path, raw), name: value}
-    pattern = rf"(?m)^([ \t]*{name}[ \t]*=[ \t]*)(\"[^\"\n]*\"|'[^'\n]*'|[^\s#]+)"
-    text = raw.decode()
-    for found in re.finditer(pattern, text):
-        changed = (text[:found.end(1)] + quote_toml(value) + text[found.end():]).encode()
-        if load_toml(path, changed) == wanted:
-            return changed
-    raise Refused(f"{name} in {path} could not be changed safely.",
-                  f"Write it there by hand: {name} = {quote_toml(value)}")
-
-
-def build_toml(path: Path, raw: bytes, values: Mapping[str, str], remark: str) -> bytes:
-    """The file with `values` set, all else untouched. Raises Refused where that cannot be done.
-
-    New names go to the top, where no table has begun yet; the result is parsed and compared.
-    """
-    table = load_toml(path, raw)
-    end = "\r\n" if b"\r\n" in raw else "\n"
-    for name, value in values.items():
-        if name in table and table[name] != value:
-            raw = replace_value(path, raw, name, value)
-    new = [f"{name} = {quote_toml(value)}{end}" for name, value in values.items() if name not in table]
-    if new:
-        raw = f"# {remark}{end}{''.join(new)}{end if raw else ''}".encode() + raw
-    if load_toml(path, raw) != {**table, **values}:
-        raise Refused(f"{path} could not be changed without touching what is in it.",
-                      f"Write these lines into it by hand: {', '.join(new) or list(values)}.")
-    return raw
-
-
-def store_settings(home: Home, values: Mapping[str, str], remark: str) -> None:
-    """Set `values` in companion.toml at one stroke."""
-    path = home.root / "companion.toml"
-    with home.lock(home.root):
-        raw = companion.load_bytes(path)
-        changed = build_toml(path, raw, values, remark)
-        if changed != raw:
-            companion.replace_bytes(path, changed)
-
-
 def check_settings(home: Home, values: Mapping[str, str]) -> None:
     """Raises Refused when companion.toml cannot take these values; writes nothing."""
     path = home.root / "companion.toml"
-    build_toml(path, companion.load_bytes(path), values, "")
+    companion.build_toml(path, companion.load_bytes(path), values, "")
 
 
 def build_settings_to_copy(home: Home, environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Settings that only the environment holds, and names where it differs from the file."""
     path = home.root / "companion.toml"
-    table = load_toml(path, companion.load_bytes(path))
+    table = companion.load_toml(path, companion.load_bytes(path))
     names = [name for variable, name in companion.ENVIRONMENT.items() if environ.get(variable)]
     values = {name: str(getattr(home.settings, name)) for name in names}
     copied = {name: value for name, value in values.items() if name not in table}
@@ -696,7 +634,7 @@ def render_dry_run(before: bytes, after: bytes, values: Mapping[str, str]) -> An
     old, new = ([line for line in split_lines(raw) if find_own(line)] for raw in (before, after))
     lines = [f"- {render_line(line)}" for line in old if line not in new]
     lines += [f"+ {render_line(line)}" for line in new if line not in old]
-    lines += [f"companion.toml: {name} = {quote_toml(value)}" for name, value in values.items()]
+    lines += [f"companion.toml: {name} = {companion.quote_toml(value)}" for name, value in values.items()]
     return Answer(0, [*(lines or ["Nothing would change."]), "Dry run: nothing was changed."])
 
 
@@ -807,9 +745,9 @@ def apply_install(home: Home, before: Table, after: bytes, copied: Mapping[str, 
     """Settings first, then the table, last the hour: whatever moment this stops, none of them lies."""
     home.make()
     companion.append_bytes(home.logs / "cron.log", b"")
-    store_settings(home, copied, COPIED)
+    companion.save_settings(home, copied, COPIED)
     copy = replace_table(home, before, after) if after != before.raw else None
-    store_settings(home, {"schedule_at": hour}, SCHEDULED)
+    companion.save_settings(home, {"schedule_at": hour}, SCHEDULED)
     return copy
 
 

@@ -17,12 +17,14 @@ from typing import Any
 
 import pexpect
 import pytest
+from typist import ALT_ENTER, CTRL_C, CTRL_D, UP
+from typist import PASTE_END as END
+from typist import PASTE_START as START
+from typist import Typist as Hands
 
 import companion
 
 DRIVER = Path(__file__).with_name("drive_input.py")
-START, END = "\x1b[200~", "\x1b[201~"
-UP, ALT_ENTER, CTRL_C, CTRL_D = "\x1b[A", "\x1b\r", "\x03", "\x04"
 PROMPT = "you>"
 
 
@@ -32,46 +34,17 @@ def environ() -> dict[str, str]:
             "PYTHONPATH": os.pathsep.join(folders)}
 
 
-class Typist:
+class Typist(Hands):
     """A person at a terminal that runs the driver."""
 
-    def __init__(self, home: Path, *arguments: str, term: str = "xterm-256color",
-                 size: tuple[int, int] = (24, 100)) -> None:
-        self.child = pexpect.spawn(sys.executable, [str(DRIVER), str(home), *arguments],
-                                   env={**environ(), "TERM": term}, dimensions=size, timeout=10,
-                                   encoding="utf-8", codec_errors="surrogateescape")
-        self.child.delaybeforesend = None
-        self.seen: list[str] = []
-        self.child.logfile_read = self
+    shown_prompt = re.escape(PROMPT)
 
-    def write(self, text: str) -> None:
-        self.seen.append(text)
-
-    def flush(self) -> None:
-        """For pexpect."""
-
-    def screen(self) -> str:
-        return "".join(self.seen)
-
-    def send(self, keys: str) -> None:
-        self.child.send(keys)
-
-    def type(self, keys: str, shown: str | None = None) -> None:
-        """Send keys and wait until the editor shows them."""
-        self.child.send(keys)
-        self.child.expect(re.escape(keys if shown is None else shown))
-        self.pause()
-
-    def pause(self, seconds: float = 0.08) -> None:
-        """Let the program take what was sent; what it shows meanwhile can still be expected."""
-        time.sleep(seconds)
+    def __init__(self, home: Path, *arguments: str, **options: Any) -> None:
+        super().__init__([sys.executable, str(DRIVER), str(home), *arguments], environ(), **options)
 
     def until(self, label: str) -> dict[str, Any]:
         self.child.expect(rf"\n{label} (\{{.*?\}})\r?\n")
         return dict(json.loads(self.child.match[1]))
-
-    def prompt(self) -> None:
-        self.child.expect(re.escape(PROMPT))
 
     def got(self) -> dict[str, Any]:
         """The next entry; waits for the prompt behind it."""

@@ -488,7 +488,7 @@ def test_a_value_that_cannot_be_changed_safely_is_left(desk: Desk) -> None:
     st.characters(exclude_categories=["Cs"]), max_size=20)))
 def test_values_come_back_from_toml(values: dict[str, str]) -> None:
     import tomllib
-    raw = schedule.build_toml(Path("x"), b"[windows]\nobservation = 1\n", values, "remark")
+    raw = companion.build_toml(Path("x"), b"[windows]\nobservation = 1\n", values, "remark")
     assert tomllib.loads(raw.decode()) == {**values, "windows": {"observation": 1}}
 
 
