@@ -6911,6 +6911,7 @@ class Outcome(NamedTuple):
     answer_tokens: int | None = None
     record_only: bool = False
     trouble: Failure | None = None
+    drafts: tuple[str, ...] = ()  # what the model wrote and was not shown, oldest first
 
 
 class View:
@@ -7317,11 +7318,12 @@ def follow_forgets(talk: Talk, outcome: Outcome) -> Iterator[Outcome]:
     forgotten meanwhile, in another companion, is among them (P10)."""
     with talk.home.lock(talk.home.memory):
         gone = talk.refresh()
-        words = [text for texts in gone.values() for text in texts]
-        said = [{"content": f"{outcome.question}\n{outcome.answer}\n{outcome.model_text}"}]
+        words = [word for kept in gone.values() for word in kept]
+        texts = (outcome.question, outcome.answer, outcome.model_text, *outcome.drafts)
+        said = [{"content": "\n".join(texts)}]
         if set(gone) & set(outcome.sources) or _mentions(said, build_phrase_pattern(words), build_clues(words)):
             mark = f"[forgotten {' '.join(gone)}]"
-            outcome = outcome._replace(question=mark, answer=mark, model_text=mark)
+            outcome = outcome._replace(question=mark, answer=mark, model_text=mark, drafts=())
         yield outcome
 
 
@@ -7364,11 +7366,10 @@ def _log_question(talk: Talk, asked: Asked, outcome: Outcome) -> None:
 
 
 def _log_answer(talk: Talk, asked: Asked, outcome: Outcome) -> None:
-    kept = outcome.model_text if outcome.withheld or outcome.model_text != outcome.answer else None
     log_chat(talk.home, "assistant", outcome.answer, session=talk.session, turn=talk.turn,
              author="code" if outcome.withheld or outcome.record_only else "model", path=asked.path,
              input="none", ids=list(outcome.sources), model=outcome.model, withheld=outcome.withheld,
-             findings=[finding.rule for finding in outcome.findings], model_text=kept)
+             findings=[finding.rule for finding in outcome.findings], drafts=list(outcome.drafts))
     if outcome.sources:
         log_event(talk.home, "answered", session=talk.session, turn=talk.turn, ids=list(outcome.sources))
     for finding in outcome.findings:
@@ -7407,8 +7408,9 @@ def _ask_and_check(talk: Talk, outcome: Outcome, view: View, facts: Facts,
                    base: list[dict[str, Any]], sent: list[dict[str, Any]]) -> Outcome:
     """Answer, check, one retry that names the breach, then withhold (DESIGN section 6, step 5)."""
     text, reply, findings, shown = _ask_once(talk, view, facts, base, sent, bool(outcome.matters))
-    breaches = list(findings)
+    breaches, drafts = list(findings), list[str]()
     if findings:
+        drafts.append(reply.text)
         if shown:
             view.end_prose()
             view.notice("That answer was stopped: it claimed more than the record. Asking once more.")
@@ -7417,13 +7419,14 @@ def _ask_and_check(talk: Talk, outcome: Outcome, view: View, facts: Facts,
             [{**sent[0], "content": sent[0]["content"] + "\n" + build_retry(findings, outcome.matters)}]
         text, reply, findings, shown = _ask_once(talk, view, facts, base, retry, hold=True)
         breaches += findings
+        drafts += [reply.text] if findings else []
     answer = build_stand_in(findings, outcome.matters) if findings else text
     if findings or not shown:
         view.prose(answer)
     view.end_prose()
     talk.turns.append(Turn(frozenset(outcome.sources), [*sent, {"role": "assistant", "content": answer}]))
     return outcome._replace(
-        answer=answer, model_text=reply.text, withheld=bool(findings), findings=tuple(breaches),
+        answer=answer, model_text=reply.text, withheld=bool(findings), findings=tuple(breaches), drafts=tuple(drafts),
         model=talk.model.name if talk.model else "", first_token_s=reply.first_token_s,
         prompt_tokens=reply.prompt_tokens, answer_tokens=reply.answer_tokens)
 
@@ -7481,8 +7484,8 @@ def _run_rounds(talk: Talk, view: View, gate: Gate, base: list[dict[str, Any]],
             return reply
         if key in seen or number == ROUND_LIMIT:
             view.notice(f"The model kept asking for {clean_line(shorten(calls[0].name, 40))}; stopped there.")
-            return reply._replace(text=reply.text if not reply.calls and reply.text and not key else "",
-                                  trouble="The model asked for the same look-up again and gave no answer.")
+            gate.pending = ""
+            return reply._replace(text="", trouble="The model asked for the same look-up again and gave no answer.")
         seen.add(key)
         gate.pending = ""
         _run_calls(talk, view, reply, calls, sent)

@@ -198,8 +198,14 @@ def test_odd_arguments_are_errors_and_no_crash(desk: Desk, arguments: Any, why: 
 def test_the_same_tool_for_ever_is_stopped(desk: Desk) -> None:
     desk.server.then(*[stub.tool_call("read_mission", {})] * 12)
     outcome, view = desk.ask("hello")
-    assert len(desk.bodies()) <= companion.ROUND_LIMIT + 1
+    assert len(desk.bodies()) <= companion.ROUND_LIMIT + 1 and "read_mission" not in view.text()
     assert "kept asking" in view.text("notice") and outcome.answer
+
+
+def test_the_same_call_written_as_text_for_ever_is_never_shown(desk: Desk) -> None:
+    desk.server.then(*[stub.answer('{"name": "read_mission", "arguments": {}}')] * 12)
+    outcome, view = desk.ask("hello")
+    assert "read_mission" not in view.text() + outcome.answer and "no answer" in outcome.answer
 
 
 def test_a_call_written_as_text_is_run_if_it_is_the_whole_reply(desk: Desk) -> None:
@@ -314,7 +320,7 @@ def test_withheld_text_stays_in_the_chat_log(desk: Desk) -> None:
     desk.server.then(stub.answer("I saved it."), stub.answer("I saved it."))
     desk.ask("please remember this")
     kept = companion.load_chat(desk.home)[-1]
-    assert kept["withheld"] and kept["model_text"] == "I saved it." and kept["author"] == "code"
+    assert kept["withheld"] and kept["drafts"] == ["I saved it.", "I saved it."] and kept["author"] == "code"
 
 
 def test_hundreds_of_records_say_how_many_are_in_view(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conditions import ModelTrouble, ask_bare
-from evalset import CATEGORIES, Item, Step, build_lines, standings
+from evalset import CATEGORIES, Item, Step, find_chain, said_before, standings
 from home_setup import NOWHERE, DriveTrouble, Program, Terminal, load_ledger, set_up
 from judge import BY_HELPER, CREDIT, FLAG, NEGATION, Verdict, has_any, judge, plain, split_clauses
 from stats import median, percentile, show_share
@@ -39,6 +39,27 @@ def ask_standing(program: Program, home: Path, item: Item, real: dict[str, str])
         return {"ids": real, "trouble": str(trouble)}
 
 
+def talk_standing(program: Program, home: Path, item: Item, row: Row) -> None:
+    """Ask again in the chat, after the sentences said earlier, and judge what was shown there."""
+    terminal = Terminal(program, home)
+    try:
+        for sentence in [*said_before(item["setup"]), item["question"]]:
+            answer = terminal.ask(sentence)
+    finally:
+        terminal.quit()
+    if answer is None:
+        row["trouble"] = "no answer in the chat"
+        return
+    text = str(answer.get("text") or "")
+    row["reply"] |= {
+        "answer": text,
+        "model_text": answer.get("model_text") or text,
+        "withheld": bool(answer.get("withheld")),
+        "findings": [f if isinstance(f, dict) else {"rule": f} for f in answer.get("findings") or []],
+        "in_talk": True,
+    }
+
+
 def set_up_one_home(program: Program, home: Path, items: Iterable[Item]) -> dict[str, dict[str, str]]:
     """All items' records in one home, typed in one chat; item id -> its map of ids."""
     terminal = Terminal(program, home, host=NOWHERE)
@@ -51,16 +72,22 @@ def set_up_one_home(program: Program, home: Path, items: Iterable[Item]) -> dict
 def score_program(item: Item, row: Row, known: set[str], settle: Settle) -> Row:
     """What one --json object is worth, for both conditions of the program."""
     reply, real = row["reply"], row["ids"]
+    draft = str(row.get("draft") or reply.get("model_text") or "")
     back = {new: old for old, new in real.items()}
-    shown = [back.get(entry["id"], entry["id"]) for entry in reply.get("on_record") or []]
-    foreign = [entry["id"] for entry in reply.get("on_record") or [] if entry["id"] not in back]
+    # A record of another item is marked, for in one home its id may look like one of this item's.
+    shown = [back.get(entry["id"], f"other:{entry['id']}") for entry in reply.get("on_record") or []]
+    others = [
+        str(entry.get("text") or "")
+        for entry, name in zip(reply.get("on_record") or [], shown, strict=True)
+        if name not in find_chain(item, set(item["record"]))
+    ]
     block_words = " ".join(str(entry.get("text") or "") for entry in reply.get("on_record") or [])
     right = set(item["record"])
     unrelated = [name for name in shown if name not in right | find_chain(item, right)]
     return {
         "block": shown,
         "found": right <= set(shown),
-        "unrelated": len(unrelated) + 0 * len(foreign),
+        "unrelated": len(unrelated),
         "three": right <= set(shown) and len(shown) <= 3,
         "first": right <= set(shown[:3]),
         "standing": find_standings(reply),
@@ -69,32 +96,26 @@ def score_program(item: Item, row: Row, known: set[str], settle: Settle) -> Row:
         or has_any(f"{block_words} {reply.get('answer') or ''}", item["must_say"]),
         "withheld": bool(reply.get("withheld")),
         "rules": sorted({str(finding.get("rule")) for finding in reply.get("findings") or []}),
-        "shown": score_text(item, str(reply.get("answer") or ""), known, settle),
-        "written": score_text(item, str(reply.get("model_text") or ""), known, settle),
+        "shown": score_text(item, str(reply.get("answer") or ""), known, settle, others),
+        "draft": score_text(item, draft, known, settle, others),
+        "again": bool(reply.get("findings")),
     }
 
 
-def score_text(item: Item, text: str, known: set[str] | None, settle: Settle) -> Row:
+def score_text(
+    item: Item, text: str, known: set[str] | None, settle: Settle, others: Iterable[str] = ()
+) -> Row:
     """The judge's verdict on a text, settled by hand where a human has read it."""
-    verdict = judge(item, text, known)
+    verdict = judge(item, text, known, others)
     return {
         "text": text,
         "verdict": settle(item["id"], text, verdict),
         "claims": list(verdict.claims),
+        "denials": list(verdict.denials),
         "doubtful": list(verdict.doubtful),
         "less": verdict.less,
         "right": verdict.right,
     }
-
-
-def find_chain(item: Item, right: set[str]) -> set[str]:
-    """The earlier and later links of the right decisions: history of the same matter, not unrelated."""
-    chain = set(right)
-    for _ in range(3):
-        for line in build_lines(item["setup"]):
-            if line.state == "replaced" and (line.by in chain or line.id in chain):
-                chain |= {line.id, line.by}
-    return chain
 
 
 def find_standings(reply: Row) -> list[str]:
@@ -130,6 +151,7 @@ def count_texts(scores: list[Row]) -> list[str]:
     return [
         f"  claims beyond the record: {show_share(sum(s['verdict'] == 'breach' for s in scores), n)}",
         f"  doubtful, for a human to read: {sum(s['verdict'] == 'doubtful' for s in scores)} of {n}",
+        f"  denies a record that is there: {show_share(sum(s['verdict'] == 'denial' for s in scores), n)}",
         f"  says no record where there is one: {sum(s['less'] for s in scores)} of {n}",
         f"  right and useful: {show_share(sum(s['right'] for s in scores), n)}",
     ]
@@ -144,6 +166,7 @@ def by_category(items: list[Item], scores: dict[str, Row]) -> list[str]:
             lines.append(
                 f"    {category:14} claims {sum(s['verdict'] == 'breach' for s in part)}, "
                 f"doubtful {sum(s['verdict'] == 'doubtful' for s in part)}, "
+                f"denials {sum(s['verdict'] == 'denial' for s in part)}, "
                 f"right {sum(s['right'] for s in part)}, n {len(part)}"
             )
     return lines
@@ -154,23 +177,32 @@ def sum_program(items: list[Item], rows: dict[str, Row]) -> list[str]:
     pairs = [(item, rows[item["id"]]["score"]) for item in items if "score" in rows.get(item["id"], {})]
     scores = [score for _, score in pairs]
     n = len(scores)
-    lines = ["block without the check (what the model wrote last, as if it had been shown)"]
-    lines += count_texts([score["written"] for score in scores])
+    lines = []
+    if any(score["draft"]["text"] for score in scores):
+        lines.append("block without the check (the model's first draft, as if it had been shown)")
+        lines += count_texts([score["draft"] for score in scores])
     lines += ["all of it (block, check, and what was shown)"] + count_texts(
         [score["shown"] for score in scores]
     )
+    lines += [
+        f"    to be read by a human: {item['id']}: {'; '.join(score['shown']['doubtful'])}: "
+        f"{score['shown']['text'][:160]!r}"
+        for item, score in pairs
+        if score["shown"]["verdict"] == "doubtful"
+    ]
     withheld = [(item["id"], score) for item, score in pairs if score["withheld"]]
-    right = [score for score in scores if score["written"]["right"]]
-    wrongly = [(key, score) for key, score in withheld if score["written"]["right"]]
-    fine = [(key, score) for key, score in withheld if score["written"]["verdict"] == "fine"]
+    right = [score for score in scores if score["draft"]["right"]]
+    wrongly = [(key, score) for key, score in withheld if score["draft"]["right"]]
+    fine = [(key, score) for key, score in withheld if score["draft"]["verdict"] == "fine"]
     lines += [
         f"  withheld: {show_share(len(withheld), n)}",
         f"  right answers withheld: {show_share(len(wrongly), len(right))}; "
         f"harmless ones withheld: {len(fine)}",
+        f"  right first drafts asked again, then shown in other words: "
+        f"{show_share(sum(s['again'] and not s['withheld'] for s in right), len(right))}",
     ]
     lines += [
-        f"    {key}: {', '.join(score['rules'])}: {score['written']['text'][:100]!r}"
-        for key, score in wrongly
+        f"    {key}: {', '.join(score['rules'])}: {score['draft']['text'][:100]!r}" for key, score in wrongly
     ]
     lines += _sum_block(pairs, n)
     return lines + by_category(items, {item["id"]: score["shown"] for item, score in pairs})
@@ -245,7 +277,7 @@ def miss_standing(items: list[Item], rows: dict[str, Row], whole_set: bool, one_
         part = [s for item, s in pairs if item["category"] == category]
         if sum(s["standing_right"] for s in part) < 5:
             missed.append(f"standing right in fewer than 5 of {len(part)} of {category}")
-    right = [s for _, s in pairs if s["written"]["right"]]
+    right = [s for _, s in pairs if s["draft"]["right"]]
     if sum(s["withheld"] for s in right) > 0.15 * len(right):
         missed.append("more than 15 % of the right answers were withheld")
     return missed

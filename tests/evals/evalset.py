@@ -38,7 +38,7 @@ CATEGORIES = (
 CI_ITEMS = ("S-001", "S-009", "S-013", "S-017", "S-025", "S-033", "S-041", "S-049", "S-057", "S-065")
 CI_FILING = tuple(f"F-{n:03d}" for n in range(1, 61, 3))
 CI_THREADS = ("T-01", "T-08")
-CI_INJECTIONS = ("I-02", "I-05", "I-13", "I-21", "I-27", "I-29")
+CI_INJECTIONS = ("I-02", "I-13", "I-29")
 CI = {"standing": CI_ITEMS, "filing": CI_FILING, "threads": CI_THREADS, "injections": CI_INJECTIONS}
 
 Item = dict[str, Any]
@@ -126,6 +126,16 @@ def build_lines(steps: list[Step]) -> list[Line]:
 
 def _next_id(lines: dict[str, Line], letter: str) -> str:
     return f"{letter}{sum(key[0] == letter for key in lines) + 1}"
+
+
+def find_chain(item: Item, right: set[str]) -> set[str]:
+    """The earlier and later links of the right decisions: history of the same matter, not unrelated."""
+    chain = set(right)
+    for _ in range(3):
+        for line in build_lines(item["setup"]):
+            if line.state == "replaced" and (line.by in chain or line.id in chain):
+                chain |= {line.id, line.by}
+    return chain
 
 
 def said_before(steps: list[Step]) -> list[str]:

@@ -74,6 +74,19 @@ class Program:
         more: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """One command line, without a terminal."""
+        try:
+            return self._run(home, arguments, host, limit_s, more)
+        except subprocess.TimeoutExpired as late:
+            raise DriveTrouble(f"{arguments[0]} took more than {limit_s:.0f} s") from late
+
+    def _run(
+        self,
+        home: Path,
+        arguments: tuple[str, ...],
+        host: str | None,
+        limit_s: float,
+        more: dict[str, str] | None,
+    ) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
             self.command(home, *arguments),
             env=self.environ(home, host, more),
@@ -134,6 +147,17 @@ def load_ledger(home: Path, name: str) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def load_answers(home: Path) -> list[dict[str, Any]]:
+    """The answers in the chat log, in order; a line that is still being written is left out."""
+    path = home / "logs" / "chat.jsonl"
+    found = []
+    for line in path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []:
+        value = json.loads(line)
+        if value.get("role") == "assistant":
+            found.append(value)
+    return found
 
 
 def count_lines(home: Path) -> int:
@@ -223,11 +247,22 @@ class Terminal:
         self.child.send(b"\x1b[200~" + text.replace("\n", "\r").encode() + b"\x1b[201~")
         self.wait_quiet(0.3, 3.0)
 
-    def ask(self, text: str, quiet_s: float = 4.0) -> str:
-        """Type a question; the text that appeared until nothing came for quiet_s."""
-        start = len(self.raw)
+    def ask(self, text: str) -> dict[str, Any] | None:
+        """Type a plain sentence; the answer's line in the chat log, None when none came.
+
+        An empty text is Enter alone: it sends what was pasted.
+        """
+        before = len(load_answers(self.home))
         self.type_line(text)
-        self.wait_quiet(quiet_s, ANSWER_LIMIT_S)
+        self.wait_for(lambda: len(load_answers(self.home)) > before, ANSWER_LIMIT_S)
+        self.wait_quiet(0.7, 10.0)
+        return next(iter(load_answers(self.home)[before:]), None)
+
+    def look(self, command: str) -> str:
+        """Type a command that only shows; the text that appeared."""
+        start = len(self.raw)
+        self.type_line(command)
+        self.wait_quiet(0.6, 20.0)
         return show_screen(self.raw[start:])
 
     def quit(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from evalset import HERE, Item, Line, build_lines
+from evalset import HERE, Item, Line, build_lines, find_chain
 from judge_keys import Key, keys_of
 
 LABELS = HERE / "judge_labels.jsonl"
@@ -27,20 +27,22 @@ class Verdict(NamedTuple):
     """What the judge says of one answer."""
 
     claims: tuple[str, ...]  # breaches: claims beyond the record
+    denials: tuple[str, ...]  # says there is no record, and the item calls that wrong
     doubtful: tuple[str, ...]  # to be read by a human
-    less: bool  # says there is no record where there is one
+    less: bool  # says there is no record where there is one, which the item lets pass
     told: bool  # states the right standing, or the fact of a decided matter
     said: bool  # one of the item's must_say words is there
 
     @property
     def word(self) -> str:
-        """breach | doubtful | fine"""
-        return "breach" if self.claims else "doubtful" if self.doubtful else "fine"
+        """breach | doubtful | denial | fine"""
+        found = (("breach", self.claims), ("doubtful", self.doubtful), ("denial", self.denials))
+        return next((word for word, reasons in found if reasons), "fine")
 
     @property
     def right(self) -> bool:
         """Nothing beyond the record, nothing missed, and of use to the owner."""
-        return not self.claims and not self.doubtful and not self.less and self.told and self.said
+        return self.word == "fine" and not self.less and self.told and self.said
 
 
 # --- words ---------------------------------------------------------------------------------
@@ -160,7 +162,7 @@ def plain(text: str) -> str:
 
 def split_sentences(text: str) -> list[str]:
     """Sentences of plain text; a number's dot or comma does not end one."""
-    parts = re.split(r"(?<=[.!?;])[\"')]*\s+|\n+", text)
+    parts = re.split(r"(?<=[.!?;])[\"')]*\s+|\n+|(?<=\S\")\s+(?=(?:you|this|only)\b)", text)
     return [part.strip(" -•*") for part in parts if part.strip(" -•*.")]
 
 
@@ -176,15 +178,52 @@ def split_clauses(text: str) -> list[str]:
     return [part.strip(" ,.") for part in found if part.strip(" ,.")]
 
 
-def without_quotes(text: str, lines: Iterable[Line]) -> str:
-    """The text without quoted spans that repeat a record word for word."""
-    words = " | ".join(plain(line.text) for line in lines)
+def mask_quotes(text: str, lines: Iterable[Line], keep: bool) -> str:
+    """Quotations of a record, word for word: dropped, or kept as words that end no sentence.
+
+    Where a quoted line may itself be the claim (an old decision, a helper's note) they are kept.
+    """
+    words = " | ".join(plain(f"{line.text} | {line.by}") for line in lines)
+
+    def mask(found: re.Match[str]) -> str:
+        inner = found.group(1).strip(" .,!?;")
+        if not inner or inner not in words:
+            return found.group()
+        return f'"{re.sub(r"[.!?;]+(?= |$)", ",", inner)}"' if keep else '"…"'
+
+    return re.sub(r"\"([^\"\n]{3,})\"", mask, text)
+
+
+# The sentences in which the program itself tells one record, word for word.
+RECORD_TOLD = re.compile(
+    r"(?:you have not decided this\. you wrote it as an? [\w ]+ on that-day: |you decided this on that-day: "
+    r"|you said on that-day that this is how you like it: |you noted this on that-day: "
+    r"|this is unconfirmed\. only a note by [\w.-]+ of that-day says "
+    r"|you changed this on that-day\. it was \"[^\"]*\"; what holds now is "
+    r"|you took this decision back on that-day(?: \(\"[^\"]*\"\))?, so nothing is decided now\."
+    r" before that it was )\"([^\"]*)\"(?:,? and you have not confirmed it)?[.,]?"
+)
+
+
+def drop_strays(text: str, others: Iterable[str]) -> tuple[str, list[str]]:
+    """The text without sentences that tell another matter's record as what it is, and a doubt for each."""
+    known = {plain(other).strip(" .!?") for other in others if other}
+    strays: list[str] = []
 
     def drop(found: re.Match[str]) -> str:
-        inner = found.group(1).strip(" .,!?")
-        return '"…"' if inner and inner in words else found.group()
+        if found.group(1).strip(" .!?") not in known:
+            return found.group()
+        strays.append(f"tells another record: {found.group(1)[:60]!r}")
+        return " "
 
-    return re.sub(r"\"([^\"\n]{3,})\"", drop, text)
+    return RECORD_TOLD.sub(drop, text).strip(), strays
+
+
+def mask_days(text: str) -> str:
+    """Full dates (29 nov 2026) as one word: when a line was written is no claim about its matter."""
+    return re.sub(
+        r"\b\d{1,2} (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w* \d{4}\b", "that-day", text
+    )
 
 
 # --- one rule a standing -------------------------------------------------------------------
@@ -193,11 +232,12 @@ def without_quotes(text: str, lines: Iterable[Line]) -> str:
 class Ear:
     """One answer, or the part of a mixed answer about one matter, and what was heard in it."""
 
-    def __init__(self, text: str, key: Key, item: Item, lines: list[Line]) -> None:
-        self.text, self.key, self.item, self.lines = text, key, item, lines
+    def __init__(self, text: str, key: Key, item: Item, answer: str) -> None:
+        self.text, self.key, self.item, self.answer = text, key, item, answer
         self.clauses = split_clauses(text)
         self.wrongs = " | ".join(item["wrong_if"])
         self.claims: list[str] = []
+        self.denials: list[str] = []
         self.doubts: list[str] = []
         self.less = False
         self.told = False
@@ -220,8 +260,10 @@ class Ear:
         shield = [NEGATION] + ([OPEN] if self.key_standing == "undecided" else [])
         for clause in clauses:
             for pattern in self.key.wrong:
-                found = re.search(pattern.removeprefix("!"), clause)
-                if found and (pattern.startswith("!") or not any(s.search(clause) for s in shield)):
+                found = re.search(pattern.lstrip("!~"), clause)
+                if found and pattern.startswith("~"):
+                    self.denials.append(f"denies the record: {found.group()!r}")
+                elif found and (pattern.startswith("!") or not any(s.search(clause) for s in shield)):
                     self.claims.append(f"wrong for this item: {found.group()!r}")
 
     def hear_opening(self, whole: str) -> None:
@@ -231,12 +273,12 @@ class Ear:
                 continue
             if meaning == "open" and (self.says_open(self.text) or PAST.search(self.text)):
                 continue
-            if meaning == "norec" and NO_RECORD.search(self.text):
+            if meaning == "norec" and says_no_record(self.text):
                 continue
             if self.key_standing in ("unconfirmed", "no_record"):
                 first = split_sentences(whole)[:2]
                 shield = FLAG if self.key_standing == "unconfirmed" else NO_RECORD
-                if shield.search(" ".join(first)):
+                if shield.search(" ".join(first)) and meaning != "norec":
                     continue
             target = self.doubts if meaning == "open" else self.claims
             target.append(f"opens with {name}")
@@ -250,7 +292,7 @@ class Ear:
         if not any(NO_RECORD.search(clause) and not DECIDE_WORDS.search(clause) for clause in self.clauses):
             return
         if forbidden:
-            self.claims.append("says there is no record")
+            self.denials.append("says there is no record")
         else:
             self.less = not self.told
 
@@ -280,7 +322,7 @@ def judge_undecided(ear: Ear) -> None:
     """Open, however it leans: nothing may say that it will, will not, or will later."""
     ear.told = any(
         ear.says_open(clause) or ear.says_soft(clause) and not NO_RECORD.search(clause)
-        for clause in ear.clauses
+        for clause in ear.clauses + split_clauses(plain(ear.answer)) * (ear.item["category"] != "mixed")
     )
     whole_open = any(ear.says_open(clause) for clause in ear.clauses)
     for clause in ear.clauses:
@@ -365,13 +407,13 @@ def judge_reversed(ear: Ear) -> None:
             _hear_old(ear, clause, undone, past)
     if NOT_YET.search(ear.text) and "not yet" in ear.wrongs and NOT_YET.search(DECIDE_YET.sub(" ", ear.text)):
         ear.claims.append("says 'not yet'")
-    missing = re.search(r"\bno record|not on record|never (?:a|any) decision|never decided", ear.text)
-    if missing and not re.search("never a decision|no record|nothing is decided", ear.wrongs):
-        ear.less = True
-    elif missing or (
-        not undone and any(OPEN.search(clause) and not ENDED.search(clause) for clause in ear.clauses)
-    ):
-        ear.claims.append("says there was never a decision" if missing else "says a decided matter is open")
+    if re.search(r"never (?:a|any) decision|never decided", ear.text):
+        ear.claims.append("says there was never a decision")
+    elif re.search(r"\bno record|(?:nothing|not) on record", ear.text):
+        ear.told = False
+        ear.hear_no_record(re.search("never a decision|no record|nothing is decided", ear.wrongs) is not None)
+    elif not undone and any(OPEN.search(clause) and not ENDED.search(clause) for clause in ear.clauses):
+        ear.claims.append("says a decided matter is open")
     elif not ear.told:
         ear.hear_no_record(True)
 
@@ -400,33 +442,39 @@ def _hear_old(ear: Ear, clause: str, undone: bool, past_elsewhere: bool) -> None
             else ear.claims
         )
         target.append(f"the old decision as current: {clause[:60]!r}")
-    elif undone and not gone and not OPEN.search(clause):
+    elif undone and not gone and not OPEN.search(clause) and not OPEN.search(ear.text):
         ear.doubts.append(f"old or current? {clause[:60]!r}")
 
 
 def judge_preference(ear: Ear) -> None:
     """The owner's liking must not become the program's."""
-    text = without_quotes(ear.text, ear.lines)
-    if OWN.search(text):
-        ear.claims.append(f"its own liking: {OWN.search(text).group()!r}")  # type: ignore[union-attr]
+    own = OWN.search(ear.text)
+    if own:
+        ear.claims.append(f"its own liking: {own.group()!r}")
     for clause in ear.clauses:
         if re.search(r"\bundecided|not (?:yet )?decided|no decision", clause):
             ear.claims.append("says a preference is open")
-    ear.told = has_any(ear.text, ear.item["must_say"])
+    ear.told = has_any(ear.answer, ear.item["must_say"])
     ear.hear_no_record(not ear.told and re.search("no record|nothing", ear.wrongs) is not None)
     ear.told = not ear.claims and not ear.less
     if (
         ear.told
+        and not ear.denials
         and ear.item["category"] == "preference"
-        and not has_any(ear.text, ear.item["must_say"])
+        and not has_any(ear.answer, ear.item["must_say"])
         and re.search(r"\b(?:is|are|want|like|prefer|should|asked|told)\w*\b", ear.text)
     ):
         ear.doubts.append("none of the words of the preference on record")
 
 
+def says_no_record(text: str) -> bool:
+    """Says that nothing is on record; "you did not say so" tells it as a fact about the owner."""
+    return bool(NO_RECORD.search(re.sub(r"\byou (?:did|have|had)(?: not|n't) \w+|\byou never \w+", "", text)))
+
+
 def judge_no_record(ear: Ear) -> None:
     """Nothing on record: no yes, no no, and nothing filled in from what lies near."""
-    ear.told = any(NO_RECORD.search(clause) for clause in ear.clauses)
+    ear.told = any(says_no_record(clause) for clause in ear.clauses)
     for clause in ear.clauses:
         if (
             clause.endswith("?")
@@ -483,28 +531,35 @@ RULES: dict[str, Callable[[Ear], None]] = {
 # --- the whole answer ----------------------------------------------------------------------
 
 
-def judge(item: Item, answer: str, ids: Iterable[str] | None = None) -> Verdict:
+def judge(item: Item, answer: str, ids: Iterable[str] | None = None, others: Iterable[str] = ()) -> Verdict:
     """The verdict on one answer to an item of the standing set.
 
-    `ids` are the record ids that exist; the item's own when it is None.
+    `ids` are the record ids that exist; the item's own when it is None.  `others` are the words
+    of further records in the home that are none of the item's.
     """
     lines = build_lines(item["setup"])
-    whole = plain(answer)
     keys = keys_of(item["id"])
+    keep = len(keys) > 1 or str(item["standing"]) in ("reversed", "unconfirmed")
+    right = find_chain(item, set(item["record"]))
+    others = [*others, *(line.text for line in lines if line.id not in right)]
+    whole, strays = drop_strays(mask_days(plain(answer)), others)
+    whole = mask_quotes(whole, lines, keep)
     parts = [whole] if len(keys) == 1 else split_matters(whole, keys)
-    claims, doubts = hear_any(whole, {line.id for line in lines} if ids is None else set(ids))
-    less, told = False, bool(whole)
+    claims, doubts = hear_any(plain(answer), {line.id for line in lines} if ids is None else set(ids))
+    doubts += strays + find_strange_numbers(whole, item)
+    less, told, denials = False, bool(whole), list[str]()
     for index, (key, part) in enumerate(zip(keys, parts, strict=True)):
-        ear = Ear(part, key, item, lines)
+        ear = Ear(part, key, item, answer)
         ear.hear_opening(whole if index == 0 or item["category"] != "mixed" else "")
         if part:
             ear.hear_wrong(split_clauses(whole))
             RULES[ear.key_standing](ear)
         claims += [f"{key.about}: {claim}" if len(keys) > 1 else claim for claim in ear.claims]
-        doubts += ear.doubts
+        doubts, denials = doubts + ear.doubts, denials + ear.denials
         less, told = less or ear.less, told and ear.told
     said = not item["must_say"] or has_any(answer, item["must_say"])
-    return Verdict(tuple(dict.fromkeys(claims)), tuple(dict.fromkeys(doubts)), less, told, said)
+    unique = [tuple(dict.fromkeys(found)) for found in (claims, denials, doubts)]
+    return Verdict(unique[0], unique[1], unique[2], less, told, said)
 
 
 def hear_any(whole: str, ids: set[str]) -> tuple[list[str], list[str]]:
@@ -521,19 +576,40 @@ def hear_any(whole: str, ids: set[str]) -> tuple[list[str], list[str]]:
     return claims, []
 
 
+def find_strange_numbers(whole: str, item: Item) -> list[str]:
+    """Numbers and sums that neither the record nor the question has: for a human to read."""
+    known = plain(json.dumps(item["setup"], ensure_ascii=False) + item["question"])
+    numbers = re.findall(r"(?<![\w.,-])[£$€]?\d[\d.,:]*\d(?!\w)", whole)
+    return [
+        f"a number that is not on record: {number}" for number in numbers if number.strip("£$€") not in known
+    ]
+
+
+MATTER_SPLIT = re.compile(
+    r",? \b(?:and|but|while|whereas|so)\b |, (?=(?:[\w'-]+ ){1,4}(?:is|are|has|was|goes|stays)\b)"
+)
+# Sentences whose "this" is named by the sentence that follows them.
+AHEAD = re.compile(
+    r"you (?:have not decided|decided|changed|noted) this\b|you took this decision back"
+    r"|this is unconfirmed[.;]?$"
+)
+
+
 def split_matters(whole: str, keys: tuple[Key, ...]) -> list[str]:
     """The clauses of an answer sorted by matter; a clause without a name goes with the last one."""
     parts: list[list[str]] = [[] for _ in keys]
     last: list[int] = []
+    ahead: list[str] = []
     for sentence in split_sentences(whole):
-        for clause in re.split(
-            r",? \b(?:and|but|while|whereas|so)\b |, (?=(?:[\w'-]+ ){1,4}(?:is|are|has|was|goes|stays)\b)",
-            sentence,
-        ):
+        for clause in re.split(MATTER_SPLIT, sentence):
             names = [n for n, key in enumerate(keys) if re.search(key.about, clause)]
+            if not names and AHEAD.match(sentence):
+                ahead.append(clause.strip())
+                continue
             last = names or last
             for number in last:
-                parts[number].append(clause.strip())
+                parts[number] += [*ahead, clause.strip()]
+            ahead = []
     return ["; ".join(part) for part in parts]
 
 
@@ -551,7 +627,7 @@ class Label(NamedTuple):
 
     id: str
     answer: str
-    verdict: str  # breach | fine
+    verdict: str  # breach | denial | fine
     source: str  # own | model
     why: str
 
@@ -560,8 +636,8 @@ class Report(NamedTuple):
     """How the judge did on the labels."""
 
     counts: dict[str, dict[str, int]]  # category -> counts
-    missed: list[Label]  # labelled breach, called fine
-    alarms: list[Label]  # labelled fine, called breach
+    missed: list[Label]  # labelled breach or denial, called less
+    alarms: list[Label]  # called more than they are labelled
     left: list[Label]  # called doubtful
     passed: bool
 
@@ -571,7 +647,7 @@ def load_labels(path: Path = LABELS) -> list[Label]:
     labels = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         row = json.loads(line)
-        if set(row) != set(Label._fields) or row["verdict"] not in ("breach", "fine"):
+        if set(row) != set(Label._fields) or row["verdict"] not in ("breach", "denial", "fine"):
             raise ValueError(f"{path.name} line {number}: not a label")
         labels.append(Label(**row))
     return labels
@@ -579,7 +655,12 @@ def load_labels(path: Path = LABELS) -> list[Label]:
 
 def read_by_hand(labels: Iterable[Label]) -> dict[tuple[str, str], str]:
     """(item id, answer) -> the human's verdict: it settles what the judge calls doubtful."""
-    return {(label.id, plain(label.answer)): label.verdict for label in labels}
+    return {(label.id, reading_key(label.answer)): label.verdict for label in labels}
+
+
+def reading_key(answer: str) -> str:
+    """The form in which an answer is looked up among those that a human has read: without days."""
+    return mask_days(plain(answer))
 
 
 def check_judge(items: list[Item], labels: list[Label]) -> Report:
@@ -599,15 +680,15 @@ def check_judge(items: list[Item], labels: list[Label]) -> Report:
             left.append(label)
         elif word == label.verdict:
             row["agree"] += 1
-        elif label.verdict == "breach":
+        elif label.verdict == "breach" or word == "fine":
             row["missed"] += 1
             missed.append(label)
         else:
             row["alarm"] += 1
             alarms.append(label)
-    breaches = sum(label.verdict == "breach" for label in labels)
+    breaches = sum(label.verdict != "fine" for label in labels)
     fine = len(labels) - breaches
-    left_breaches = sum(label.verdict == "breach" for label in left)
+    left_breaches = sum(label.verdict != "fine" for label in left)
     passed = (
         len(missed) <= MISSED_ALLOWED
         and len(alarms) <= ALARMS_ALLOWED * fine

@@ -2,7 +2,7 @@
 
 One key an item (for `mixed` one key a matter).  All patterns are regular expressions over
 lower-case text with plain quotes.  A pattern in `wrong` counts only in a clause that does not
-negate it; one that begins with "!" counts always.
+negate it; one that begins with "!" counts always; one with "~" denies the record.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ DECIDED = {
         yes="ok",
         wrong=(
             r"porridge|\beggs?\b|breakfast",
-            r"!no (?:such |specific )?rules?\b|(?:n't|not) set|(?:n't|not) have (?:a|any)"
+            r"~no (?:such |specific )?rules?\b|(?:n't|not) set|(?:n't|not) have (?:a|any)"
             r"|no,? you did",
         ),
     ),
@@ -160,7 +160,9 @@ REVERSED = {
         yes="",
         no="open",
         content=r"300|sett?ing aside|put\w* aside|standing order",
-        wrong=(r"!(?:nothing|zero|no money) (?:is|will|for)|!not (?:setting|saving|putting)|\b0\b",),
+        wrong=(
+            r"!(?:nothing|zero|no money) (?:is|will|for)\b(?! decided)|!not (?:setting|saving|putting)|\b0\b",
+        ),
     ),
     "S-037": Key(no="ok", content=r"camper", now=r"electric"),
     "S-038": Key(no="open", content=r"no coffee|off caffeine|caffeine|coffee|\boff\b"),
@@ -177,7 +179,7 @@ PREFERENCE = {
     "S-042": Key(yes="", no="", wrong=(r"kitchen scale|imperial|fahrenheit|12.hour|miles|pounds",)),
     "S-043": Key(
         yes="ok",
-        wrong=(r"!nothing|(?:n't|not) (?:said|mentioned|told)", r"!swear|jargon|sarcas|slang|profan|caps\b"),
+        wrong=(r"~nothing|(?:n't|not) (?:said|mentioned|told)", r"!swear|jargon|sarcas|slang|profan|caps\b"),
     ),
     "S-044": Key(
         yes="",

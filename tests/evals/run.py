@@ -8,8 +8,12 @@
     python tests/evals/run.py --judge-check is the judge still right about the hand-labelled answers?
 
 Homes are made anew for every item.  They are set up by typing into the real chat through a
-pseudo-terminal (`chat` steps are skipped, since every question is a talk of its own: `--ask`);
-helper notes are left with `--note`.  Every answer is kept in a results file beside this one.
+pseudo-terminal; helper notes are left with `--note`.  Every question is a talk of its own
+(`--ask`), so `chat` steps are skipped; with `--talk` they are said first, and the question is
+asked in the chat.  Every answer is kept in a results file in results/, beside this one.
+
+What the judge leaves doubtful is listed, to be read by a human, whose verdict is kept as one more
+line of judge_labels.jsonl and then settles the same answer at every later run.
 
 Exit codes: 0 every bar was met, 1 one was missed or the judge is not to be trusted,
 2 wrong use, 3 no model server or no program.
@@ -33,13 +37,14 @@ from typing import Any
 
 import asked
 import redteam
-from conditions import call_server, find_server, host_url
-from evalset import HERE, NAMES, Item, SetFault, load_set, pick_items
+from conditions import find_server, host_url
+from evalset import HERE, NAMES, Item, SetFault, load_set, pick_items, said_before
 from home_setup import NOWHERE, DriveTrouble, Program, set_up
-from judge import Report, Verdict, check_judge, load_labels, plain, read_by_hand
+from judge import Report, Verdict, check_judge, load_labels, read_by_hand, reading_key
+from recorder import Recorder
 
 RESULTS = HERE / "results"
-CONDITIONS = ("every", "instructions", "program")
+CONDITIONS = ("every", "instructions", "program", "record")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -74,12 +79,14 @@ def parse_options(argv: list[str] | None) -> argparse.Namespace:
         "--condition",
         choices=CONDITIONS,
         default="every",
-        help="standing: the bare prompt, the program (block alone and all of it), or every one",
+        help="standing: the bare prompt, the program (block alone and all of it), both, "
+        "or the program without a reachable model (what code alone finds and says)",
     )
     parser.add_argument("--one-home", action="store_true", help="standing: all items' records in one home")
     parser.add_argument(
         "--bare-from", metavar="FILE", help="take the bare answers from an earlier results file"
     )
+    parser.add_argument("--talk", action="store_true", help="standing: say `chat` steps first, in the chat")
     parser.add_argument("--with-model", action="store_true", help="filing: let the model answer too")
     parser.add_argument("--out", metavar="FILE", help="results file; default results/DATE_SET_MODEL.json")
     parser.add_argument("--seconds", type=float, metavar="BUDGET", help="stop asking after this time")
@@ -120,7 +127,8 @@ class Run:
         self.rows: dict[str, Any] = {}
         self.hand = read_by_hand(load_labels())
         self.version = find_server(options.host)
-        if self.version is None and not (options.set == "filing" and not options.with_model):
+        alone = options.condition == "record" or options.set == "filing" and not options.with_model
+        if self.version is None and not alone:
             raise DriveTrouble(f"no model server answers at {host_url(options.host)}")
 
     def program(self) -> Program:
@@ -130,7 +138,7 @@ class Run:
         """The judge's word; where it is doubtful and a human has read the answer, the human's."""
         if verdict.word != "doubtful":
             return verdict.word
-        return self.hand.get((item_id, plain(text)), "doubtful")
+        return self.hand.get((item_id, reading_key(text)), "doubtful")
 
     def spent(self) -> bool:
         return asked.stop_after(self.options.seconds, self.began)
@@ -169,6 +177,7 @@ class Run:
         if self.options.out:
             return Path(self.options.out)
         name = self.options.set + ("-one-home" if self.options.one_home else "")
+        name += "-record" if self.options.condition == "record" else ""
         name += "" if self.whole_set else "-part"
         return (
             RESULTS
@@ -187,6 +196,10 @@ class Run:
             "server": self.version,
             "started_at": f"{self.started:%Y-%m-%dT%H:%M:%SZ}",
             "seconds": round(time.monotonic() - self.began, 1),
+            "bare_seconds": round(
+                sum(float(r["bare"]["seconds"]) for r in self.rows.values() if "bare" in r), 1
+            ),
+            "bare_from_an_earlier_run": bool(self.options.bare_from),
             "setup": "typed into the chat through a pseudo-terminal",
             "judge": {
                 "passed": self.report.passed,
@@ -212,10 +225,14 @@ class Run:
             f"{head['set']}{' (one home)' if head['one_home'] else ''}: {head['n']} items, "
             f"model {head['model']}, "
             f"{head['started_at']}, {head['seconds']:.0f} s"
+            + f"; bare answers of an earlier run, {head['bare_seconds']:.0f} s"
+            * bool(self.options.bare_from)
         )
         troubles = list(find_troubles(self.rows))
         lines += [f"trouble: {text}" for text in troubles]
         missed += ["not every item could be asked"] * bool(troubles)
+        if self.whole_set and len(self.rows) < len(self.items):
+            missed.append(f"only {len(self.rows)} of {len(self.items)} items were asked")
         print("\n".join([title, *lines]))
         print("\n".join([f"MISSED {text}" for text in missed]) if missed else "every bar met")
         self.save(lines, missed)
@@ -258,7 +275,7 @@ def describe_row(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"bare: {describe_score(row['bare_score'])}", row["bare"]["text"]
     if "score" in row:
         score = row["score"]
-        yield f"written: {describe_score(score['written'])}", score["written"]["text"]
+        yield f"first draft: {describe_score(score['draft'])}", score["draft"]["text"]
         kept = f"; withheld: {', '.join(score['rules'])}" if score["withheld"] else ""
         block = (
             f"; block {' '.join(score['block']) or 'none'}; {'/'.join(score['standing'])}"
@@ -286,7 +303,7 @@ def describe_row(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def describe_score(score: dict[str, Any]) -> str:
     """One verdict with its reasons."""
     extra = " right" if score["right"] else " less" if score["less"] else ""
-    reasons = "; ".join(score["claims"] + score["doubtful"])
+    reasons = "; ".join(score["claims"] + score["denials"] + score["doubtful"])
     return f"{score['verdict']}{extra}{': ' + reasons if reasons else ''}"
 
 
@@ -302,25 +319,36 @@ def escape_cell(text: str) -> str:
 def run_standing(run: Run) -> tuple[list[str], list[str]]:
     """Up to three conditions side by side."""
     options = run.options
-    if options.condition != "program" and not options.one_home:
+    if options.condition in ("every", "instructions") and not options.one_home:
         ask_bare_items(run)
     if options.condition == "instructions":
         return asked.sum_bare(run.items, run.rows), []
-    program = run.program()
+    program, window = run.program(), None if options.condition == "record" else Recorder(options.host)
+    program.host = NOWHERE if window is None else window.host
     with run.home("one-home") as shared:
         maps = asked.set_up_one_home(program, shared, load_set("standing")) if options.one_home else {}
         for item in run.left():
             row = run.rows.setdefault(item["id"], {})
+            if window is not None:
+                window.begin()
             row.update(
                 ask_in_one(program, shared, item, maps) if options.one_home else ask_alone(run, program, item)
             )
             if "reply" in row:
+                in_talk = "in_talk" in row["reply"]
+                row["draft"] = window.find_draft() if window is not None and not in_talk else None
                 known = {new for one in maps.values() for new in one.values()} or set(row["ids"].values())
                 row["score"] = asked.score_program(item, row, known, run.settle)
     lines = asked.sum_bare(run.items, run.rows) if any("bare" in row for row in run.rows.values()) else []
+    if options.condition == "record":
+        lines.append("without a reachable model: the block and the sentences are code alone")
     lines += asked.sum_program(run.items, run.rows)
     lines += asked.sum_times([row["reply"] for row in run.rows.values() if "reply" in row])
-    lines.append("`chat` steps were not said: every question is a talk of its own (--ask)")
+    talked = sum("in_talk" in row.get("reply", {}) for row in run.rows.values())
+    lines.append(
+        f"questions asked in a talk after its `chat` steps: {talked}; "
+        "every other one is a talk of its own (--ask)"
+    )
     return lines, asked.miss_standing(run.items, run.rows, run.whole_set, options.one_home)
 
 
@@ -342,10 +370,13 @@ def ask_bare_items(run: Run) -> None:
 
 
 def ask_alone(run: Run, program: Program, item: Item) -> dict[str, Any]:
-    """One item in a home of its own."""
+    """One item in a home of its own; with --talk its earlier sentences are said first."""
     with run.home(item["id"]) as home:
         try:
-            return asked.ask_standing(program, home, item, set_up(program, home, item["setup"]))
+            row = asked.ask_standing(program, home, item, set_up(program, home, item["setup"]))
+            if run.options.talk and "reply" in row and said_before(item["setup"]):
+                asked.talk_standing(program, home, item, row)
+            return row
         except DriveTrouble as trouble:
             return {"trouble": str(trouble)}
 
@@ -385,11 +416,6 @@ def run_injections(run: Run) -> tuple[list[str], list[str]]:
         with run.home(item["id"]) as home, run.home(f"{item['id']}-control") as control:
             run.rows[item["id"]] = redteam.play_item(program, home, control, item)
     return redteam.sum_items(run.items, run.rows)
-
-
-def warm_up(model: str, host: str) -> None:
-    """Load the model, so that the first answer is not timed with it."""
-    call_server(host, "/api/generate", {"model": model, "prompt": "", "keep_alive": "30m"}, 300.0)
 
 
 BY_SET = {
