@@ -49,7 +49,7 @@ import sys
 import time
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -298,6 +298,7 @@ _HIDDEN = (
     "\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _UNSAFE = lazy_pattern(f"[{_HIDDEN}]")
+_QUOTES = dict.fromkeys(map(ord, "“”‘’…·"))  # what this program itself adds to plain letters
 _UNSAFE_IN_JSON = lazy_pattern(f"[{_HIDDEN}\x7f]")
 
 
@@ -318,7 +319,8 @@ def _render_json_escape(match: re.Match[str]) -> str:
 
 def clean_text(text: str) -> str:
     """`text` with every control, bidi, zero-width and tag character shown as an escape (P12)."""
-    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_render_escape, text)
+    plain = text if text.isascii() else text.translate(_QUOTES)
+    return text if plain.isascii() and text.isprintable() else _UNSAFE.sub(_render_escape, text)
 
 
 def clean_line(text: str) -> str:
@@ -341,7 +343,7 @@ def plural(n: int, word: str) -> str:
     """`1 record`, `3 records`, `2 replies`."""
     if n == 1:
         return f"{n} {word}"
-    return f"{n} {word[:-1]}ies" if re.search("[^aeiou]y$", word) else f"{n} {word}s"
+    return f"{n} {word[:-1]}ies" if word[-1] == "y" and word[-2] not in "aeiou" else f"{n} {word}s"
 
 
 def canonical_json(value: Any) -> str:
@@ -600,16 +602,15 @@ def remove_file(path: Path) -> bool:
         raise _storage_failure(path, error, "removed") from error
 
 
-def list_files(folder: Path, pattern: str = "*") -> list[Path]:
-    """Regular files of `folder` that match, by name; an absent folder has none."""
-    from fnmatch import fnmatchcase
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False)
-                           and (pattern == "*" or fnmatchcase(entry.name, pattern)))
-    except OSError:
-        return []
-    return [folder / name for name in names]
+def list_files(folder: Path, holding: str = "", *, deep: bool = False) -> list[Path]:
+    """Regular files of `folder`, and below it if `deep`, with `holding` in their names, sorted."""
+    found = list[str]()
+    for parent, _, names in os.walk(folder):
+        paths = (os.path.join(parent, name) for name in names if holding in name)
+        found += [path for path in paths if os.path.isfile(path) and not os.path.islink(path)]
+        if not deep:
+            break
+    return [Path(path) for path in sorted(found)]
 
 
 def check_own_folder(path: Path) -> None:
@@ -651,8 +652,9 @@ def remove_leftovers(home: Home) -> None:
     """
     for folder in (home.root, home.memory, home.logs, home.reports):
         with home.lock(folder):
-            for path in list_files(folder, ".*.tmp-*" if folder == home.root else "**/.*.tmp-*"):
-                remove_file(path)
+            for path in list_files(folder, ".tmp-", deep=folder != home.root):
+                if path.name[0] == ".":
+                    remove_file(path)
         if folder != home.root:
             tighten_files(folder)
 
@@ -702,14 +704,25 @@ def load_settings(root: Path, environ: Mapping[str, str], flags: Mapping[str, An
 
 def load_toml(path: Path, raw: bytes) -> dict[str, Any]:
     """The settings table of a file's bytes. Raises Refused when they are no TOML."""
-    if not raw:
-        return {}
-    import tomllib
     try:
-        return tomllib.loads(raw.decode())
+        return _parse_toml(raw.decode())
     except ValueError as error:
         raise Refused(f"{path} cannot be read: {str(error).rstrip('.')}.",
                       "Mend it, then try again.") from error
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    """The table of a TOML text; ValueError. Plain lines are read without tomllib, a sixth of a start."""
+    table: dict[str, Any] = {}
+    for line in text.split("\n"):
+        name, _, value = (part.strip(" \t\r") for part in line.partition("="))
+        plain = re.fullmatch(r'"[^"\\\x00-\x1f\x7f]*"|[1-9][0-9]*|true|false', value)
+        if plain and name.isidentifier() and name.isascii() and name not in table:
+            table[name] = json.loads(value)
+        elif line.strip() and line.strip()[0] != "#":
+            import tomllib
+            return tomllib.loads(text)
+    return table
 
 
 def quote_toml(text: str) -> str:
@@ -977,7 +990,8 @@ def is_forgotten(line: Line, forgotten: set[str]) -> bool:
 
 def parse_id(record_id: str | None) -> int:
     """The number in `m12` or `d3`, 0 for anything else."""
-    return int(record_id[1:]) if record_id and re.fullmatch(r"[md][1-9][0-9]{0,9}", record_id) else 0
+    number = record_id[1:] if record_id and record_id[0] in "md" else ""
+    return int(number) if number.isascii() and number.isdecimal() and number[0] != "0" and len(number) < 11 else 0
 
 
 class Ledger:
@@ -1218,7 +1232,7 @@ def find_witnesses(home: Home, name: str, *, full: bool = False) -> list[Witness
     found += _find_event_witnesses(home, name, full)
     entry = _load_heads_table(home).get(name)
     since = str(entry.get("accepted_at") or "") if isinstance(entry, dict) else ""
-    for path in list_files(home.reports, "*.md")[0 if full else -3:]:
+    for path in list_files(home.reports, ".md")[0 if full else -3:]:
         if format_at(datetime.fromtimestamp(path.stat().st_mtime, UTC)) < since:
             continue
         text = load_bytes(path, 1 << 20).decode("utf-8", "replace")
@@ -1970,7 +1984,7 @@ STRUCTURE = frozenset((  # fields that code fills: a single word in them is neve
     "standing", "state", "confirmed_at", "replaced_by", "ended_at", "lapses", "run", "step", "status",
     "receipt", "key", "url", "account", "fetched_at", "report_name", "memory_ids", "rule", "findings", "pins",
 ))
-_LINE_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+Z? ")
+_LINE_TIME = lazy_pattern(r"\d{4}-\d\d-\d\d[T ][\d:.]+Z? ")
 
 
 class Sweeper:
@@ -3104,7 +3118,7 @@ def load_mission(home: Home) -> str:
 def find_report(home: Home, day: str = "") -> Path | None:
     """The newest report, or the newest of a local day `2026-11-29`; None where there is none."""
     check_own_folder(home.reports)
-    found = [p for p in list_files(home.reports, "*.md") if p.name.startswith(day)]
+    found = [p for p in list_files(home.reports, ".md") if p.name.startswith(day)]
     return max(found, key=_report_order, default=None)
 
 
@@ -8318,12 +8332,14 @@ class Display:
     def __init__(self, out: TextIO, *, is_terminal: bool, size: Callable[[], tuple[int, int]],
                  color: bool, clock: Callable[[], float], thinking: str = "hidden",
                  live: bool | None = None, tick_s: float = 0.25) -> None:
-        import threading
         self.is_terminal, self.color, self.thinking = is_terminal, color and is_terminal, thinking
         self.clock, self.tick_s = clock, tick_s
         self._out, self._size = out, size
         self._has_live = is_terminal if live is None else live
-        self._lock = threading.RLock()
+        self._lock: Any = nullcontext()
+        if self._has_live:  # a thread of its own draws the passing line
+            import threading
+            self._lock = threading.RLock()
         self._live: Live | None = None
         self._drawn = ""      # the live line as it stands on the screen
         self._blank = True    # the last line was empty, or there was none
@@ -10716,7 +10732,7 @@ def build_news(chat: Chat) -> str:
     if since is None:
         return ""
     stem = f"{local_time(parse_at(since)):%Y-%m-%d_%H%M%S}"
-    reports = sum(path.stem > stem for path in list_files(home.reports, "*.md"))
+    reports = sum(path.stem > stem for path in list_files(home.reports, ".md"))
     waiting = sum(r.at > since for r in chat.records.waiting())
     lapsed = sum(r.state == "lapsed" and (r.ended_at or "") >= since for r in chat.records.all())
     news = [f"{plural(reports, 'report')} (/report)" if reports else "",
@@ -11615,6 +11631,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(clean_line(str(keep_traceback(home, error))), file=sys.stderr)
         return 1
 
+
+gc.freeze()  # all of the above stays to the end: no collection need walk it, and not the last one either
 
 if __name__ == "__main__":
     sys.exit(main())

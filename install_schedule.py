@@ -312,7 +312,7 @@ def keep_copy(home: Home, table: Table) -> Path | None:
     if not table.exists:
         return None
     stem = f"crontab_{companion.local_time(home.now()):%Y-%m-%d_%H%M%S}"
-    taken = {path.name for path in companion.list_files(home.logs, "crontab_*.txt")}
+    taken = {path.name for path in companion.list_files(home.logs, "crontab_")}
     names = (f"{stem}{'' if n == 1 else f'_{n}'}.txt" for n in range(1, len(taken) + 2))
     path = home.logs / next(name for name in names if name not in taken)
     with home.lock(home.logs):
