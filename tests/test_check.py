@@ -1,0 +1,436 @@
+"""The check of model prose: what it must stop and what it must let pass (P1, P4, P5)."""
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import companion
+from companion import Facts, Finding, Matter
+
+
+def build_record(record_id: str, kind: str, text: str, standing: str,
+                 **changes: Any) -> companion.Record:
+    fields: dict[str, Any] = dict.fromkeys(companion.Record._fields)
+    fields.update(id=record_id, kind=kind, text=text, author="owner", path="repl:/remember",
+                  input="typed", at="2026-10-15T10:00:00.000Z", state="live", confirmed=True,
+                  standing=standing)
+    fields.update(changes)
+    return companion.Record(**fields)
+
+
+BENCH = build_record("d1", "decision", "The garden bench is oiled in April, not varnished.",
+                     "decided")
+SCENE = build_record("d2", "decision", "Scene four is dropped from the play.", "decided")
+LOAN = build_record("d9", "decision", "No new phone until the bike is paid off.", "decided")
+SWAP = build_record("d10", "decision", "I am giving away the kayak and keeping the canoe.",
+                    "decided")
+ATTIC = build_record("m2", "proposal", "rent out the attic room from autumn, nothing is decided",
+                     "undecided")
+GHENT = build_record("m3", "proposal", "Lisbon or Ghent for the long weekend?", "undecided")
+STOVE = build_record("m6", "proposal", "leaning towards the tiled stove, probably in green",
+                     "undecided")
+TUNER = build_record("m4", "note", "The piano tuner was booked for 3 March at 90.", "unconfirmed",
+                     author="helper:post-helper", path="cli:--note", confirmed=False)
+MAPS = build_record("m5", "preference", "maps with north at the top and no satellite pictures",
+                    "preference")
+TUESDAY = build_record("d3", "decision", "The chess club meets on Tuesdays.", "reversed",
+                       state="replaced", replaced_by="d4", ended_at="2026-11-02T10:00:00.000Z")
+FRIDAY = build_record("d4", "decision", "The chess club meets on Fridays.", "decided",
+                      replaces="d3", at="2026-11-02T10:00:00.000Z")
+WALNUT = build_record("d5", "decision", "We plant a walnut tree by the wall.",
+                      "reversed",
+                      state="undone",
+                      reason="the roots would reach the drain",
+                      ended_at="2026-11-03T10:00:00.000Z")
+GATE = build_record("d6", "decision", "The front gate is repainted in May.", "decided")
+KEY = build_record("m7", "note", "the spare key hangs behind the clock", "note")
+
+IDS = frozenset({"m2", "m3", "m4", "m5", "m6", "m7", *(f"d{n}" for n in range(1, 11))})
+DECISIONS = (BENCH, SCENE, LOAN, SWAP, FRIDAY, GATE)
+CHAT = Facts("How are you today?", known_ids=IDS, decisions=DECISIONS)
+
+
+def build_facts(question: str, *matters: Matter) -> Facts:
+    return Facts(question, matters, IDS, DECISIONS)
+
+
+ON_BENCH = build_facts("What happens to the garden bench?", Matter("decided", (BENCH,)))
+ON_SCENE = build_facts("Scene four is still in, isn't it?", Matter("decided", (SCENE,)))
+ON_LOAN = build_facts("Can I get the shiny new phone?", Matter("decided", (LOAN,)))
+ON_SWAP = build_facts("Which boat do I get rid of?", Matter("decided", (SWAP,)))
+ON_ATTIC = build_facts("Are we renting out the attic room?", Matter("undecided", (ATTIC,)))
+ON_GHENT = build_facts("Where do we go for the long weekend?", Matter("undecided", (GHENT,)))
+ON_STOVE = build_facts("Which stove are we getting?", Matter("undecided", (STOVE,)))
+ON_TUNER = build_facts("When does the piano tuner come?", Matter("unconfirmed", (TUNER,)))
+ON_MAPS = build_facts("How do I like my maps?", Matter("preference", (MAPS,)))
+ON_CLUB = build_facts("Is the chess club on Tuesday?", Matter("reversed", (TUESDAY, FRIDAY)))
+ON_TREE = build_facts("Are we planting the walnut tree?", Matter("reversed", (WALNUT,)))
+ON_DOOR = build_facts("When is the back door repainted?", Matter("no_record", (GATE,)))
+ON_KEY = build_facts("Where is the spare key?", Matter("note", (KEY,)))
+ON_TWO = build_facts("What about the bench and the attic?", Matter("decided", (BENCH,)),
+                     Matter("undecided", (ATTIC,)))
+
+# Rules for every answer: rule, sentences that break it, sentences that do not.
+ALWAYS = [
+    ("claims_write", [
+        "I've saved that for you.", "I have noted your wish.", "I'll remember that.", "Noted!",
+        "Got it, noted.", "I will keep that in mind.", "I have scheduled the check for Monday.",
+        "I've posted the article.", "I just published it on DEV.", "I have recorded your choice.",
+        "I made a note of it.", "I've added it to your memory.",
+        "I have set a reminder for Friday.",
+        "I'll set up a reminder.", "Your preference has been saved.",
+        "The draft has been scheduled.",
+        "It is now saved in your memory.", "Saved.", "Okay, saved!", "Reminder set for 9 am.",
+        "Consider it done.", "I can save that for you.", "Would you like me to save this?",
+        "Let me note that down.", "I will not forget.", "I'll make sure to remember this.",
+        "Hi there! I've saved that.", "Hi Sam,\nI have noted it.", "We have updated your record.",
+        "I've logged that.", "I'm going to remember this.",
+        "I have successfully deleted the note.", "I could jot it down for later.",
+        "I'll write that down.", "Thanks, I have stored it.", "The reminder has been set.",
+    ], [
+        "I did not save that.", "I can't save anything; /remember does.", "Nothing was saved.",
+        "Type /remember note: and your words to keep this.", "Only /remember saves a line.",
+        "I have no tool that could save it.", "If you send /decide, it will be recorded.",
+        "To have it saved, send /remember.", "I cannot schedule or publish anything.",
+        "I will not save this.", "You can save it with /remember.",
+        "Once saved, it shows in /memory.",
+        "The file is saved by pressing Ctrl+S.", "As I noted above, the loop runs twice.",
+        "A note is a short text.", "Remember to close the file.", "You should schedule a backup.",
+        'The mail could say "I have noted your request".', "`I saved it` is the log line.",
+        "Nobody has published that.", "Posting daily is a lot of work.",
+        "The cake needs noted flavours.",
+        "Your friend saved you a seat.", "The program records what you type.",
+    ]),
+    ("claims_decision", [
+        "You decided to sell the boat.", "We agreed on the later train.",
+        "As you decided, we fly.",
+        "You've chosen the red tiles.", "You settled on Naples.",
+        "It was decided to close the shop.",
+        "Your decision to move stands.", "You have already decided that.",
+        "The owner decided to quit.",
+        "You have agreed to host them.", "As we agreed, the shop stays shut.",
+        "You opted for the van.",
+        "You picked the blue one.", "You've made your decision about Rome.",
+        "That was already agreed.",
+        "You ruled out a dog.", "We decided together to wait.",
+        "You decided not to move house.", "Per your decision the shop closes.",
+    ], [
+        "You have not decided that.", "Nothing was decided.", "You haven't chosen a colour.",
+        "If you decided to sell, tell them.", "Once you have decided, send /decide.",
+        "Whether you agreed is not on record.", "What you decided is in /decisions.",
+        "The decision is yours.", "It is up to you to decide.", "You can decide later.",
+        "The court decided the case in 1954.", "Many people choose oak.", "No decision was made.",
+        "You never agreed to that.", "Have you decided?", "The band agreed to split up in 1970.",
+        "You decided that the garden bench is oiled.", "You decided to drop scene four.",
+    ]),
+    ("unknown_id", [
+        "See m12.", "That is d33.", "Record m99 says so.", "As d41 states, you may post.", "(m48)",
+        "m12, m2 and d1 are about it.", "It stands in m104.",
+    ], [
+        "See m2.", "That is d1.", "As m5 and d4 say.", "The M1 chip is fast.",
+        "Use d3.js for charts.",
+        "A 3D print takes hours.", "The M25 is full.", "Look at https://example.org/m12 for more.",
+        "`m12 = 4` sets it.", "```\nd77 = m88\n```", "Roll a d20 for luck.", "The room has 30 m2.",
+        "Vitamin d is good.", "Room D12 is upstairs.", "m12a is a part number.",
+        "md5 is a digest.",
+    ]),
+    ("forged_block", [
+        "on record", "**On record**", "m2  undecided · proposal, you typed it on 15 Oct 2026",
+        "d1 decided: the bench is oiled", "- d2 decided, by you on 3 May", "decided by the owner",
+        "d7  decided by owner, 2 April", "no decision found on this", "standing: decided",
+        "m5 preference · “north up”", "[m3] undecided: Lisbon or Ghent", "On record:",
+        "m4 unconfirmed, note by post-helper",
+    ], [
+        "It is on record that the bench is oiled.", "m2 is undecided.",
+        "You have not decided this (m2).",
+        "Nothing is on record.", "The record says that it is open.",
+        "No decision was found in the mail.",
+        "A proposal is not a decision.", "Keep a record of your runs.",
+        "Standing desks are healthy.",
+    ]),
+]
+
+
+@pytest.mark.parametrize(("rule", "sentence"), [
+    (rule, sentence) for rule, breaches, _ in ALWAYS for sentence in breaches])
+def test_breach_in_any_answer_is_found(rule: str, sentence: str) -> None:
+    assert rule in {finding.rule for finding in companion.check_answer(sentence, CHAT)}
+    assert rule in {finding.rule for finding in companion.check_sentence(sentence, CHAT)}
+
+
+@pytest.mark.parametrize("sentence", [
+    sentence for _, _, innocent in ALWAYS for sentence in innocent])
+def test_innocent_sentence_passes(sentence: str) -> None:
+    assert companion.check_answer(sentence, CHAT) == []
+
+
+# Answers on a touched matter: facts, what must be withheld, what may be shown.
+TOUCHED = [
+    (ON_BENCH, [
+        "It has not been decided.", "Nothing is on record about the bench.",
+        "The bench is varnished.",
+        "The bench is not oiled.", "You are still thinking about the bench.",
+        "It is oiled in June.",
+        "The bench might be oiled in April.", "The bench is painted blue.",
+        "You should sell the bench.",
+        "It is oiled on 14 April.", "Not yet.", "I don't know.",
+        "The bench is oiled in April by Marten.",
+        "I prefer oil to varnish; the bench is oiled in April.", "My bench is oiled in April.",
+    ], [
+        "You decided that the garden bench is oiled in April, not varnished.",
+        "The bench is oiled in April.", "It will be oiled in April.", "Oiled, in April.",
+        "Yes, the bench is oiled in April.",
+        "You decided this on 15 Oct 2026: “The garden bench is oiled in"
+        " April, not varnished.”", "The garden bench is oiled in April instead of varnished (d1).",
+    ]),
+    (ON_SCENE, [
+        "Yes, scene four is still in.", "Scene four is still in the play.",
+        "Scene four stays in the play.",
+        "Yes.", "Scene four is not dropped from the play.", "That is still open.",
+        "You have not decided about scene four.",
+    ], [
+        "Scene four is dropped from the play.", "No, scene four is dropped from the play.",
+        "You decided on 15 Oct 2026 that scene four is dropped.",
+    ]),
+    (ON_LOAN, [
+        "Yes, you can get a new phone.", "You may buy the new phone.", "It is up to you.",
+        "You haven't ruled that out.", "There is no record of that.",
+    ], [
+        "You decided: “No new phone until the bike is paid off.”",
+        "No new phone until the bike is paid off.",
+        "You decided not to get a new phone until the bike is paid off.",
+    ]),
+    (ON_SWAP, [
+        "You are giving away the canoe.", "You are keeping the kayak.",
+        "You are giving away the canoe and keeping the kayak.", "Both are kept.",
+    ], [
+        "You are giving away the kayak and keeping the canoe.", "You are giving away the kayak.",
+        "The kayak is given away, the canoe is kept.",
+    ]),
+    (ON_ATTIC, [
+        "Yes, you are renting out the attic room.", "No, you are not renting out the attic room.",
+        "Not yet.", "It does not start yet.", "You decided to rent out the attic room.",
+        "The attic room will be rented out.", "It is settled.",
+        "You plan to rent out the attic room.",
+        "You are renting out the attic room from autumn.", "There is no record of that.",
+        "You decided against it.", "The attic room will not be rented out.",
+        "Yes, it is undecided.",
+        "It is undecided, but you will rent out the attic room.", "Definitely.",
+        "You have not decided, so the attic room stays empty and will not be rented out.",
+        "I am thinking about renting out the attic room; it is undecided.",
+        "You are leaning towards renting out the attic room.",
+        "You agreed to rent it out in autumn.",
+        "It is undecided whether it starts on 5 September.",
+    ], [
+        "You have not yet decided this.", "It has not been decided yet.",
+        "You have yet to decide that.",
+        "You have not decided this.", "That is undecided.", "It is a proposal, not a decision.",
+        "You have not decided whether to rent out the attic room.",
+        "You wrote it as a proposal on 15 Oct 2026: “rent out the attic room from autumn, nothing"
+        " is decided”. It is undecided.", "Renting out the attic room is still a proposal.",
+        "Nothing is decided about the attic room.",
+        "You are considering it, but have not decided.",
+        "The record says that renting out the attic room is undecided (m2).",
+        "You have not decided this. You wrote it as a proposal on 15 Oct 2026.",
+    ]),
+    (ON_GHENT, [
+        "You go to Lisbon.", "Ghent.", "Lisbon, since you like it more.", "You picked Ghent.",
+        "You are leaning towards Lisbon.", "You prefer Ghent, but it is undecided.",
+        "Porto or Ghent, undecided.",
+        "Lisbon is the choice.", "You are going to Ghent; the rest is undecided.",
+    ], [
+        "That is undecided: Lisbon or Ghent.", "You have not decided between Lisbon and Ghent.",
+        "It is an open question whether it is Lisbon or Ghent.",
+        "Lisbon or Ghent; you have not decided.",
+        "Nothing is settled; Lisbon and Ghent are both options.",
+    ]),
+    (ON_STOVE, [
+        "You are getting the tiled stove.", "The tiled stove, in green.",
+        "You decided on the tiled stove.",
+        "The stove will be green.",
+    ], [
+        "You are leaning towards the tiled stove, but have not decided.",
+        "You have not decided; you are leaning towards the tiled stove, probably in green.",
+        "It is a proposal: “leaning towards the tiled stove, probably in green”.",
+    ]),
+    (ON_TUNER, [
+        "The piano tuner comes on 3 March.", "You booked the piano tuner for 3 March.",
+        "You noted that the piano tuner was booked for 3 March; it is unconfirmed.",
+        "According to your notes the tuner comes on 3 March, unconfirmed.", "On 3 March.",
+        "Yes, on 3 March, though it is unconfirmed.", "There is no record of that.",
+        "You said the tuner was booked for 3 March. This is unconfirmed.",
+        "post-helper says the tuner was booked for 3 March at 90.",
+        "You decided on 3 March; that is unconfirmed.",
+        "It is unconfirmed that he comes on 9 March.",
+        "You did not book the tuner. That is unconfirmed.",
+    ], [
+        "A note by post-helper says the tuner was booked for 3 March at 90, but you have not"
+        " confirmed it.",
+        "This is unconfirmed: post-helper noted that the piano tuner was booked for 3 March.",
+        "Unconfirmed. The piano tuner was booked for 3 March at 90.",
+        "Only post-helper's note speaks of it, and it has not been confirmed.",
+        "According to an unconfirmed note, the tuner was booked for 3 March.",
+    ]),
+    (ON_MAPS, [
+        "I prefer maps with north at the top.",
+        "I like north at the top and no satellite pictures.",
+        "My preference is north at the top.", "There is no record of that.",
+        "You like satellite pictures.",
+        "You like maps with south at the top.", "That is undecided.",
+        "It is my own taste: north at the top.",
+        "I can't stand satellite pictures, so north at the top.", "You like big maps.",
+    ], [
+        "You like maps with north at the top and no satellite pictures.",
+        "You want north at the top.", "You prefer maps with north at the top.",
+        "North at the top, without satellite pictures.",
+        "You said: “maps with north at the top and no"
+        " satellite pictures”.", "Your preference is north at the top (m5).",
+    ]),
+    (ON_CLUB, [
+        "Yes, on Tuesday.", "The chess club meets on Tuesdays.", "Yes, the club meets on Fridays.",
+        "The chess club is undecided.", "You decided that the chess club meets on Tuesdays.",
+        "There is no record of the club.", "It meets on Thursdays now.",
+    ], [
+        "No, the chess club meets on Fridays now.",
+        "You changed it: the chess club meets on Fridays.",
+        "It was Tuesday before; now the chess club meets on Fridays.",
+        "The chess club moved from Tuesdays to Fridays on 2 Nov 2026.",
+        "The club meets on Fridays (d4).",
+    ]),
+    (ON_TREE, [
+        "Yes, you are planting a walnut tree by the wall.",
+        "No, you are not planting a walnut tree.",
+        "You decided to plant a walnut tree.", "You will plant the tree.",
+        "The walnut tree is not planted.",
+        "You decided against the walnut tree.", "Not yet, you took it back.",
+        "You never decided that.",
+        "There is no record of that.",
+    ], [
+        "You took that decision back on 3 Nov 2026.",
+        "You took it back: the roots would reach the drain.",
+        "You had decided it, but took it back, so nothing is decided now.",
+        "That decision was reversed because the roots would reach the drain.",
+        "It is open again; you took the decision back.",
+    ]),
+    (ON_DOOR, [
+        "The back door is repainted in May.", "In May.", "It will not be repainted.",
+        "You decided on May.",
+        "No.", "You have not decided yet.", "It is repainted next week.",
+    ], [
+        "Nothing is on record about the back door.", "There is no record of that.",
+        "I have no record of when the back door is repainted.",
+        "Nothing is on record about the back door; the front gate is repainted in May.",
+        "The record says nothing about the back door.", "I don't know; it is not on record.",
+    ]),
+    (ON_KEY, [
+        "It is unconfirmed that the key hangs behind the clock.", "It hangs on hook 7.",
+        "My spare key hangs behind the clock.",
+    ], [
+        "The spare key hangs behind the clock.", "Behind the clock.",
+        "You noted that it hangs behind the clock.",
+    ]),
+    (ON_TWO, [
+        "The bench is oiled in April and the attic room is rented out.",
+        "Both are decided.", "The bench is undecided, and so is the attic room.",
+        "The bench is oiled in April, and you will rent out the attic room.",
+    ], [
+        "The bench is oiled in April. The attic room is undecided.",
+        "You decided that the bench is oiled in April; renting out the attic room is a proposal.",
+        "The bench is oiled in April, and the attic room is not decided.",
+    ]),
+]
+
+
+@pytest.mark.parametrize(("facts", "prose"), [
+    (facts, prose) for facts, breaches, _ in TOUCHED for prose in breaches])
+def test_answer_beyond_the_record_is_withheld(facts: Facts, prose: str) -> None:
+    assert companion.check_answer(prose, facts)
+
+
+@pytest.mark.parametrize(("facts", "prose"), [
+    (facts, prose) for facts, _, faithful in TOUCHED for prose in faithful])
+def test_faithful_answer_is_shown(facts: Facts, prose: str) -> None:
+    assert companion.check_answer(prose, facts) == []
+
+
+def test_every_rule_has_sentences_of_both_sorts() -> None:
+    breaches = sum(len(table[1]) for table in ALWAYS) + sum(len(table[1]) for table in TOUCHED)
+    innocent = sum(len(table[2]) for table in ALWAYS) + sum(len(table[2]) for table in TOUCHED)
+    assert breaches >= 100 and innocent >= 100
+    found = {finding.rule for facts, wrong, _ in TOUCHED for prose in wrong
+             for finding in companion.check_answer(prose, facts)}
+    assert {"beyond_standing", "foreign_figure", "foreign_name", "owner_as_self",
+            "helper_as_owner"} <= found
+
+
+def test_the_codes_own_sentence_passes_its_own_check() -> None:
+    for facts, _, _ in TOUCHED:
+        statement = " ".join(map(companion.build_statement, facts.matters))
+        assert companion.check_answer(statement, facts) == [], statement
+
+
+def test_figures_of_tools_and_provenance_may_be_told() -> None:
+    told = ON_BENCH._replace(told=("2 comments on 4 July",))
+    prose = "The bench is oiled in April; the article has 2 comments."
+    assert companion.check_answer(prose, told) == []
+    assert [f.rule for f in companion.check_answer(prose, ON_BENCH)] == ["foreign_figure"]
+
+
+def test_empty_prose_on_a_matter_is_no_answer() -> None:
+    assert companion.check_answer("", ON_ATTIC) and companion.check_answer(" \n", ON_TUNER)
+    assert companion.check_answer("", CHAT) == []
+
+
+def test_a_letter_is_written_in_the_owners_voice() -> None:
+    asked = CHAT._replace(question="Write a reply to Mr Holm, please.")
+    shown = "Dear Mr Holm,"
+    assert companion.check_sentence("I have noted the date.", asked)
+    assert companion.check_sentence("I have noted the date.", asked, shown) == []
+    assert companion.check_answer(f"{shown}\nI have noted the date.", asked) == []
+    assert companion.check_sentence("I have noted the date.", CHAT, shown)
+
+
+def test_a_quotation_hides_no_claim() -> None:
+    prose = "The record says: \u201cYou decided to sell the boat.\u201d"
+    assert [f.rule for f in companion.check_answer(prose, CHAT)] == ["claims_decision"]
+    note = "post-helper says that the owner agreed to 90; that is unconfirmed."
+    assert "claims_decision" not in {f.rule for f in companion.check_answer(note, ON_TUNER)}
+
+
+def test_retry_names_the_breach_and_the_record() -> None:
+    findings = companion.check_answer("Yes, the attic room will be rented out.", ON_ATTIC)
+    retry = companion.build_retry(findings, ON_ATTIC.matters)
+    assert "undecided" in retry and "rent out the attic room" in retry and len(retry) < 600
+    assert "save" in companion.build_retry([Finding("claims_write", "I saved")])
+
+
+def test_stand_in_says_what_is_so() -> None:
+    assert companion.build_stand_in([Finding("claims_write", "x")]) == \
+        "Nothing was saved; /remember saves."
+    assert companion.build_stand_in([Finding("claims_decision", "x")]) == "Nothing on record."
+    assert "have not decided" in companion.build_stand_in(
+        [Finding("beyond_standing", "x")], ON_ATTIC.matters)
+
+
+@pytest.mark.parametrize(("question", "gap"), [
+    ("Did I ever say anything about the roof?", True),
+    ("What have we settled for the roof?", True),
+    ("Am I going to Oslo?", True), ("are we getting a dog", True), ("Do I like tea?", True),
+    ("Is the loft conversion happening?", True), ("So the shed is going, yes?", True),
+    ("Remind me what colour I wanted.", True), ("Has the barn been decided?", True),
+    ("Should I buy a boat?", False), ("Why am I so tired?", False), ("Is water wet?", False),
+    ("Which of my posts has the most readers?", False), ("I am tired today.", False),
+    ("How do I boil an egg?", False), ("What is a monad?", False), ("Write a poem.", False),
+    ("Can I use regular expressions in Go?", False), ("Thanks!", False),
+])
+def test_gap_on_record_is_a_matter_of_its_own(question: str, gap: bool) -> None:
+    assert (companion.build_gap(question) is not None) is gap
+    assert companion.build_gap(question, (GATE,)) == Matter("no_record", (GATE,))
+    assert companion.build_gap(question, told=("3 articles",)) is None
+
+
+def test_hostile_prose_is_bounded() -> None:
+    for piece in ("not " * 4000, "you decided " * 2000, "“" * 5000, "m" * 20000,
+                  "a, and " * 3000):
+        companion.check_answer(piece, ON_TWO)
