@@ -11435,10 +11435,7 @@ def build_bottom_line(chat: Chat) -> str:
     view = f"{plural(total, 'record')} in view" if seen == total else \
         f"{seen} of {plural(total, 'record')} in view"
     waiting = len(chat.records.waiting())
-    where = render_locality(chat.home.settings).partition(":")[0]
-    parts = (where if where != "local" else "", view, f"{waiting} waiting" if waiting else "",
-             render_last_check(chat.check))
-    return " · ".join(part for part in parts if part)
+    return " · ".join((view, *([f"{waiting} waiting"] if waiting else []), render_last_check(chat.check)))
 
 
 def build_first_screen(chat: Chat) -> list[str]:

@@ -390,7 +390,7 @@ def test_p13_the_banner_always_says_where_words_go(tmp_path: Path, settings: dic
     display = companion.open_display(open(os.devnull, "w"), {}, home.settings)  # noqa: SIM115
     chat = companion.open_chat(home, display, {})
     assert f" · {shown} · " in companion.build_first_screen(chat)[0]
-    assert ("REMOTE" in companion.build_bottom_line(chat)) == (shown != "local")
+    assert ("REMOTE" in chat.render_bottom()) == (shown != "local")
 
 
 @pytest.mark.parametrize("extra", [(), ("--ask", "hello")])
