@@ -5257,7 +5257,8 @@ def _read_body(chunks: Iterable[bytes], limit: int) -> bytes:
     return bytes(body[:limit])
 
 
-def pass_noted(chunks: Iterable[bytes], head: str, note: Callable[[str], None] | None) -> Iterator[bytes]:
+def pass_noted(chunks: Iterable[bytes], head: str,
+               note: Callable[[str], None] | None) -> Generator[bytes]:
     """The chunks as they come; at their end, however that comes, `note` gets all of them at once."""
     kept = list[bytes]()
     try:
@@ -5279,13 +5280,14 @@ def build_transport(host: str, limits_s: Mapping[str, float],
     import httpx
 
     class Lines(httpx.SyncByteStream):
-        def __init__(self, response: httpx.Response, chunks: Iterator[bytes]) -> None:
+        def __init__(self, response: httpx.Response, chunks: Generator[bytes]) -> None:
             self.response, self.chunks = response, chunks
 
         def __iter__(self) -> Iterator[bytes]:
             return mend_lines(self.chunks)
 
         def close(self) -> None:
+            self.chunks.close()
             self.response.close()
 
     class Wire(httpx.BaseTransport):
@@ -9217,9 +9219,10 @@ class Display:
         if len(shown) > 8:
             shown = [*shown[:7], f"… and {len(shown) - 7} more: /open, /memory and /report tell"]
         room = self.width()
-        rows = sum(len(wrap_row(build_row(line), room)) for line in shown)
-        if self.is_terminal and rows > 8:
-            shown = [cut_cells(line, room) for line in shown]
+        rows = [len(wrap_row(build_row(line), room)) for line in shown]
+        for at in reversed(range(len(shown)) if self.is_terminal else ()):
+            if sum(rows) > 8:   # the last lines weigh least and are cut to one row first
+                shown[at], rows[at] = cut_cells(shown[at], room), 1
         self.lines(shown)
 
     def page(self, markdown: str) -> None:
@@ -10453,7 +10456,7 @@ def open_keyboard(stdin: TextIO, stdout: TextIO, home: Home, say: Callable[[str]
                   toolbar: Callable[[], str] = lambda: "",
                   hint: Callable[[], str | None] = lambda: None,
                   keep: Callable[[Entry], bool] = lambda entry: True,
-                  term: str | None = None) -> Keyboard:
+                  term: str | None = None, color: bool = True) -> Keyboard:
     """The keyboard for these streams, to be used with `with`: a full editor, plain lines, or a pipe.
 
     `say` prints a notice (section 14). `keep` tells whether an entry goes into the history file.
@@ -10466,7 +10469,7 @@ def open_keyboard(stdin: TextIO, stdout: TextIO, home: Home, say: Callable[[str]
     return PromptKeyboard(Terminal(stdin, stdout, brackets=True), say, stdin,
                           history=HistoryFile(home, keep), commands=commands or {},
                           choices=choices or {}, toolbar=toolbar, hint=hint,
-                          color=home.settings.color)
+                          color=color and home.settings.color)
 
 
 # Commands. One dictionary feeds the dispatch, /help, completion and README.
@@ -10967,8 +10970,11 @@ def render_abilities(facts: ModelFacts) -> str:
 
 def switch_model(chat: Chat, model: Model, name: str) -> None:
     """Go on with another installed model. Raises Failure."""
-    check_local(chat.home.settings.host, name, chat.home.settings.allow_remote)
     installed = [one.name for one in model.load_installed()]
+    near = [one for one in installed if one.lower().startswith(name.lower())]
+    if len(near) == 1 and not any(same_model(one, name) for one in installed):
+        name = near[0]
+    check_local(chat.home.settings.host, name, chat.home.settings.allow_remote)
     if not any(same_model(one, name) for one in installed):
         raise Refused(f"{clean_line(name)} is not installed.",
                       f"Installed: {clean_line(', '.join(installed)) or 'nothing'}.")
@@ -11224,7 +11230,7 @@ def cmd_quit(chat: Chat, words: str, origin: Origin) -> None:
 
 def cmd_help(chat: Chat, words: str, origin: Origin) -> None:
     """List the commands."""
-    chat.display.table(["command", "what it does"],
+    chat.display.table(["command", ""],
                        [[f"/{name} {command.form}".strip(), command.help] for name, command in COMMANDS.items()])
     chat.display.notice("Anything else is said to the model, which can save nothing.")
 
@@ -11642,7 +11648,8 @@ def open_chat_keyboard(chat: Chat, stdin: TextIO, stdout: TextIO) -> Keyboard:
     usages = {name: Usage(command.help, command.takes) for name, command in COMMANDS.items()}
     return open_keyboard(stdin, stdout, chat.home, chat.display.notice, commands=usages,
                          choices=list_choices(chat), toolbar=chat.render_bottom, hint=lambda: chat.hint,
-                         keep=lambda entry: chat.home.settings.keep_chat, term=chat.environ.get("TERM"))
+                         keep=lambda entry: chat.home.settings.keep_chat, term=chat.environ.get("TERM"),
+                         color=chat.display.color)
 
 
 # The first run.
@@ -11676,7 +11683,8 @@ def ask_first_questions(home: Home, display: Display, stdin: TextIO, stdout: Tex
     home.make()
     display.line(FIRST_WORDS)
     answers, ended = dict[str, str](), None
-    with open_keyboard(stdin, stdout, home, display.notice, term=environ.get("TERM")) as keyboard:
+    with open_keyboard(stdin, stdout, home, display.notice, term=environ.get("TERM"),
+                       color=display.color) as keyboard:
         for build in (build_dev_question, build_model_question, build_mission_question):
             question = build(home, display)
             answer = put_question(keyboard, display, question) if question else ""
@@ -11713,9 +11721,12 @@ def build_dev_question(home: Home, display: Display) -> FirstQuestion:
         name = text.rstrip("/").rpartition("/")[2].lstrip("@")
         if name.lower() in ("", "no", "none"):
             return ""
-        check_dev_name(home.settings._replace(dev_username=name))
-        return name
-    return FirstQuestion("dev_username", "Your DEV account (Enter for none): ", accept)
+        try:
+            return check_dev_name(home.settings._replace(dev_username=name))
+        except DevSetup as failure:
+            raise Refused(f"{shorten(clean_line(text), 40)!r} cannot be the name of a DEV account.",
+                          "It has letters, digits, - and _.") from failure
+    return FirstQuestion("dev_username", "Your account on dev.to, if any: ", accept)
 
 
 def build_model_question(home: Home, display: Display) -> FirstQuestion | None:
@@ -11732,6 +11743,7 @@ def build_model_question(home: Home, display: Display) -> FirstQuestion | None:
         display.line(f"No model is installed yet; `ollama pull {home.settings.model}` gets one.")
         return None
     usual = next((name for name in found if same_model(name, home.settings.model)), found[0])
+    display.line("Installed models:")
     display.lines(f"  {number}  {clean_line(name)}" for number, name in enumerate(found, 1))
 
     def accept(text: str) -> str:
@@ -11740,13 +11752,13 @@ def build_model_question(home: Home, display: Display) -> FirstQuestion | None:
         if not any(same_model(name, one) for one in found):
             raise Refused(f"{clean_line(name)} is not in the list.", "Give a number or a name of it.")
         return name
-    return FirstQuestion("model", f"Which model? (Enter for {clean_line(usual)}): ", accept)
+    return FirstQuestion("model", f"Which model? [{clean_line(usual)}] ", accept)
 
 
 def build_mission_question(home: Home, display: Display) -> FirstQuestion | None:
     """What the companion is for, in a sentence; not asked where there is a mission."""
     return None if load_mission(home) else FirstQuestion(
-        "mission", "In a sentence, what should I help you with? (Enter for nothing yet): ", str)
+        "mission", "What shall I help you with, in a sentence? ", str)
 
 
 def save_first_answers(home: Home, answers: Mapping[str, str]) -> None:

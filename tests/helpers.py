@@ -85,6 +85,9 @@ class Hands:
     def reload_history(self) -> None:
         self.reloads += 1
 
+    def redraw(self) -> None:
+        """Nothing is drawn."""
+
 
 class Sitting:
     """A chat as the owner has it: `type` an entry and get what the screen shows for it."""
