@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Generator
     from hashlib import sha256
-    from typing import Any, NamedTuple, TextIO, TypedDict
+    from typing import Any, NamedTuple, NotRequired, TextIO, TypedDict
 
     import httpx
     import ollama
@@ -807,7 +807,7 @@ UNKNOWABLE = (
 
 
 class Line(TypedDict):
-    """One ledger line; LINE_FIELDS is its order in the file."""
+    """One ledger line; LINE_FIELDS is its order in the file. From a seal on a `mac` stands behind it."""
 
     seq: int
     at: str
@@ -830,6 +830,7 @@ class Line(TypedDict):
     evidence_digest: str | None
     prev: str
     hash: str
+    mac: NotRequired[str]
 
 
 class Draft(NamedTuple):
@@ -859,11 +860,12 @@ class Head(NamedTuple):
 
 
 class Witness(NamedTuple):
-    """A head as it was seen elsewhere; `hash` may be its beginning only."""
+    """A head as it was seen elsewhere; `hash` may be its beginning only, `seal` the number of the seal."""
 
     where: str
     seq: int
     hash: str
+    seal: int = 0
 
 
 class Fault(NamedTuple):
@@ -894,14 +896,17 @@ def build_empty_head(name: str) -> Head:
 
 def format_line(line: Line) -> bytes:
     """The line's bytes without the line feed, in the file's key order. `parse_line` is its inverse."""
-    return dump_json({name: line[name] for name in LINE_FIELDS}).encode("utf-8")  # type: ignore[literal-required]
+    return dump_json({name: line[name] for name in (*LINE_FIELDS, "mac")  # type: ignore[literal-required]
+                      if name in line}).encode("utf-8")
 
 
 def parse_line(raw: bytes) -> Line:
     """The line of one file line. ValueError says why it is none."""
     value = parse_json(raw)
-    if not isinstance(value, dict) or tuple(value) != LINE_FIELDS:
+    if not isinstance(value, dict) or tuple(value) not in (LINE_FIELDS, (*LINE_FIELDS, "mac")):
         raise ValueError("the fields are not those of a ledger line")
+    if not re.fullmatch("hmac-sha256:[0-9a-f]{64}", str(value.get("mac", "hmac-sha256:" + "0" * 64))):
+        raise ValueError("its mac has the wrong form")
     for name, kinds in _FIELD_TYPES.items():
         if type(value[name]) not in kinds:
             raise ValueError(f"{name} has the wrong type")
@@ -920,9 +925,9 @@ _FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def build_hash(line: Line) -> str:
-    """The hash over every field but the words, the salt and itself."""
+    """The hash over every field but the words, the salt, itself and the mac over it."""
     return digest(canonical_json({name: value for name, value in line.items()
-                                  if name not in WORDS and name != "hash"}))
+                                  if name not in WORDS and name not in ("hash", "mac")}))
 
 
 def build_words_digest(salt: str | None, words: str | None) -> str | None:
@@ -994,6 +999,49 @@ def parse_id(record_id: str | None) -> int:
     return int(number) if number.isascii() and number.isdecimal() and number[0] != "0" and len(number) < 11 else 0
 
 
+# The seal (decisions only, and only if the owner wants it): a key made of a passphrase, which is kept
+# nowhere, and a mac of that key over the hash of each later line.
+
+SCRYPT: Mapping[str, int] = {"n": 1 << 16, "r": 8, "p": 2}  # 64 MiB and some tenths of a second
+SCRYPT_RANGES: Mapping[str, tuple[int, int]] = {"n": (1 << 14, 1 << 18), "r": (8, 8), "p": (1, 4)}
+PASSPHRASE_LEAST = 8  # characters
+NO_PASSPHRASE = "The decisions are sealed, and the passphrase was not given."
+
+
+def build_key(passphrase: str, source: Mapping[str, Any] | None) -> bytes:
+    """The seal's key. LedgerDamaged for parameters that no seal of this program has."""
+    import hashlib
+    import unicodedata
+    given = dict(source or {})
+    n, r, p = (given.get(name) if type(given.get(name)) is int and low <= given[name] <= high else 0
+               for name, (low, high) in SCRYPT_RANGES.items())
+    salt = str(given.get("salt"))
+    if given.get("kdf") != "scrypt" or not (n and r and p) or n & (n - 1) \
+            or not re.fullmatch("(?:[0-9a-f]{2}){16,64}", salt):
+        raise LedgerDamaged("The seal of the decisions has parameters that this program never writes.",
+                            "Nothing was added. `/verify` shows more.")
+    words = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")
+    return hashlib.scrypt(words, salt=bytes.fromhex(salt), n=n, r=r, p=p, dklen=32,
+                          maxmem=256 * n * r * p)
+
+
+def build_mac(key: bytes, line_hash: str) -> str:
+    """The mac of a sealed line, which reaches every field of it through its hash."""
+    import hmac
+    return "hmac-sha256:" + hmac.new(key, f"companion decisions {line_hash}".encode(), "sha256").hexdigest()
+
+
+def find_seal_fault(line: Line, seal: Line | None, bad_macs: set[str]) -> str | None:
+    """Why the seal does not vouch for this line, or None. Such a line is not used."""
+    if seal is not None and line["op"] == "seal":
+        return "it is a second seal"
+    if seal is None and line["op"] != "seal":
+        return None
+    if "mac" not in line:
+        return "it has no mac, and the file is sealed"
+    return "its mac was not made with the passphrase" if line["hash"] + line["mac"] in bad_macs else None
+
+
 class Ledger:
     """One ledger file as last read. `lines` are the trustworthy ones, `faults` name the others.
 
@@ -1003,11 +1051,15 @@ class Ledger:
     def __init__(self, home: Home, name: str) -> None:
         self.home, self.name = home, name
         self.path = home.memory / f"{name}.jsonl"
+        self.ask: Callable[[str], str | None] | None = None  # how the owner is asked for the passphrase
+        self._key: bytes | None = None
+        self._bad_macs = set[str]()  # hash and mac of lines that the key did not vouch for
         self._forget_all()
 
     def _forget_all(self) -> None:
         self.lines: list[Line] = []
         self.faults: list[Fault] = []
+        self.seal: Line | None = None
         self.hashes: dict[int, str] = {}
         self.head = build_empty_head(self.name)
         self.torn = b""
@@ -1060,11 +1112,13 @@ class Ledger:
                 self._ids = max(self._ids, parse_id(taken[1].decode()) if taken else 0)
                 continue
             why = find_own_fault(line, raw) if line["seq"] > trusted else None
-            link = find_link_fault(line, self.head)
-            if why or link:
-                self.faults.append(Fault(self._count, why or link or ""))
-            if not why or not find_content_fault(line):  # a foreign line end harms no word
+            link, forged = find_link_fault(line, self.head), find_seal_fault(line, self.seal, self._bad_macs)
+            if why or link or forged:
+                self.faults.append(Fault(self._count, why or forged or link or ""))
+            if not forged and (not why or not find_content_fault(line)):  # a foreign line end harms no word
                 self.lines.append(line)
+                if line["op"] == "seal" and self.name == "decisions":
+                    self.seal = line
             self.head = Head(line["seq"], line["hash"])
             self.hashes[line["seq"]] = line["hash"]
             self._ids = max(self._ids, parse_id(line["id"]))
@@ -1074,6 +1128,8 @@ class Ledger:
         forgotten = build_forgotten(self.lines)
         gone = [Fault(line["seq"], "its words are gone and no forget line says why")
                 for line in self.lines if lost_words(line) and not is_forgotten(line, forgotten)]
+        gone += [Fault(line["seq"], "it has a mac, and no seal stands before it") for line in self.lines
+                 if "mac" in line and (self.seal is None or line["seq"] < self.seal["seq"])]
         return sorted(self.faults + gone)
 
     def list_unfinished(self) -> list[Line]:
@@ -1086,8 +1142,42 @@ class Ledger:
         self.refresh(full=full)
         return build_verdict(self, find_witnesses(self.home, self.name, full=full))
 
+    @contextmanager
+    def opened(self, key: bytes | None = None) -> Iterator[None]:
+        """While a sealed ledger takes lines: asks for the passphrase, before any lock is taken.
+
+        Raises Refused where none is given or a wrong one. Without a seal nothing is asked.
+        """
+        self.refresh()
+        self._key = self.ask_key() if key is None and self.seal is not None else key
+        try:
+            yield
+        finally:
+            self._key = None
+
+    def ask_key(self) -> bytes:
+        """The key of the seal, from the owner's passphrase. Raises Refused for a wrong one."""
+        assert self.seal is not None
+        passphrase = self.ask("Passphrase of the decisions: ") if self.ask else None
+        if passphrase is None:
+            raise Refused(NO_PASSPHRASE, "Nothing was written. It is asked for at the keyboard of a terminal.")
+        key = build_key(passphrase, self.seal["source"])
+        if build_mac(key, self.seal["hash"]) != self.seal.get("mac"):
+            raise Refused("That is not the passphrase of the decisions.", "Nothing was written. If you are "
+                          "sure of it, the seal was replaced: `/verify` and a fingerprint that you kept tell.")
+        return key
+
+    def check_macs(self, key: bytes) -> None:
+        """Find the lines that the key does not vouch for; they are faults and not used from now on."""
+        assert self.seal is not None
+        bad = {line["hash"] + line["mac"] for line in self.lines if line["seq"] >= self.seal["seq"]
+               and "mac" in line and build_mac(key, line["hash"]) != line["mac"]}
+        if bad - self._bad_macs:
+            self._bad_macs |= bad
+            self.refresh(full=True)
+
     def append_all(self, drafts: Sequence[Draft]) -> list[Line]:
-        """Add lines durably and return them as read back.
+        """Add lines durably and return them as read back. A sealed ledger must be `opened`.
 
         Raises LedgerDamaged for decisions that are not sound, StorageFailed when nothing was saved.
         """
@@ -1107,6 +1197,11 @@ class Ledger:
         self.refresh()
         if self.name == "decisions":
             check_sound(self.verify())
+        if self.seal is not None:
+            if self._key is None:
+                raise Refused(NO_PASSPHRASE, "Nothing was written; try again.")
+            self.check_macs(self._key)
+            check_sound(self.verify())
         if self.torn:
             self._set_torn_aside()
 
@@ -1116,6 +1211,8 @@ class Ledger:
             ids += draft.has_id
             new_id = f"{self.name[0]}{ids}" if draft.has_id else None
             line = build_line(draft, head, new_id, at, self.home.entropy(16).hex())
+            if self._key is not None:
+                line["mac"] = build_mac(self._key, line["hash"])
             head = Head(line["seq"], line["hash"])
             built.append(line)
         return built
@@ -1130,9 +1227,10 @@ class Ledger:
 
     def save_head(self) -> None:
         """Put the head into heads.json, then into the event log."""
-        save_head(self.home, self.name, self.head)
+        seal = {"seal": self.seal["seq"]} if self.seal is not None else {}
+        save_head(self.home, self.name, self.head, seal)
         log_event(self.home, "ledger_append", sync=True, ledger=self.name, seq=self.head.seq,
-                  hash=self.head.hash)
+                  hash=self.head.hash, **seal)
 
     def erase(self) -> int:
         """Null the words of every line that a forget line names; how many were (P10).
@@ -1171,9 +1269,10 @@ def check_sound(verdict: Verdict) -> None:
 def accept_ledger(ledger: Ledger) -> Path:
     """Make what can be trusted of a damaged ledger the new base; the dated copy of it as it was (P9).
 
-    Lines keep their content; only number, predecessor and hash are made anew.
+    Lines keep their content; only number, predecessor, hash and mac are made anew. A seal that is lost
+    is not made anew; one that is there needs the ledger to be `opened`.
     """
-    home = ledger.home
+    home, seal = ledger.home, dict[str, int]()
     with home.lock(home.memory):
         ledger.refresh(full=True)
         kept = ledger.path.with_name(f"{ledger.path.name}.before-{home.now():%Y%m%dT%H%M%SZ}")
@@ -1182,12 +1281,16 @@ def accept_ledger(ledger: Ledger) -> Path:
         for line in ledger.lines:
             line["seq"], line["prev"] = head.seq + 1, head.hash
             line["hash"] = build_hash(line)
+            line.pop("mac", None)
+            seal = {"seal": line["seq"]} if line["op"] == "seal" else seal
+            if seal and ledger._key is not None:
+                line["mac"] = build_mac(ledger._key, line["hash"])
             head = Head(line["seq"], line["hash"])
             raws.append(format_line(line) + b"\n")
         replace_bytes(ledger.path, b"".join(raws))
-        save_head(home, ledger.name, head, format_at(home.now()))
+        save_head(home, ledger.name, head, seal, format_at(home.now()))
         log_event(home, "ledger_accepted", sync=True, ledger=ledger.name, seq=head.seq,
-                  hash=head.hash, kept=kept.name)
+                  hash=head.hash, kept=kept.name, **seal)
         ledger.refresh(full=True)
     return kept
 
@@ -1210,13 +1313,17 @@ def _load_heads_table(home: Home) -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-def save_head(home: Home, name: str, head: Head, accepted_at: str | None = None) -> None:
-    """Write one head into heads.json, keeping the other and the time of the last acceptance."""
+def save_head(home: Home, name: str, head: Head, seal: Mapping[str, int],
+              accepted_at: str | None = None) -> None:
+    """Write one head into heads.json, keeping the other and the time of the last acceptance.
+
+    `seal` is empty or `{"seal": number of the seal's line}`.
+    """
     table = _load_heads_table(home)
     before = table.get(name)
     kept = before.get("accepted_at") if isinstance(before, dict) else None
     table[name] = {"seq": head.seq, "hash": head.hash, "at": format_at(home.now()),
-                   "accepted_at": accepted_at or kept}
+                   "accepted_at": accepted_at or kept, **seal}
     replace_bytes(home.memory / "heads.json", dump_json(table, indent=1).encode() + b"\n")
 
 
@@ -1227,10 +1334,10 @@ def render_fingerprint(name: str, head: Head) -> str:
 
 def find_witnesses(home: Home, name: str, *, full: bool = False) -> list[Witness]:
     """Every copy of this ledger's head: heads.json, the event log, reports (newest unless `full`)."""
-    heads = load_heads(home)
-    found = [Witness("heads.json", *heads[name])] if name in heads else []
+    heads, entry = load_heads(home), _load_heads_table(home).get(name)
+    seal = entry.get("seal") if isinstance(entry, dict) else None
+    found = [Witness("heads.json", *heads[name], seal if type(seal) is int else 0)] if name in heads else []
     found += _find_event_witnesses(home, name, full)
-    entry = _load_heads_table(home).get(name)
     since = str(entry.get("accepted_at") or "") if isinstance(entry, dict) else ""
     for path in list_files(home.reports, ".md")[0 if full else -3:]:
         if format_at(datetime.fromtimestamp(path.stat().st_mtime, UTC)) < since:
@@ -1261,7 +1368,7 @@ def _parse_event_witness(raw: bytes, name: str) -> Witness | None:
     try:
         event = parse_json(raw)
         if event["ledger"] == name and event["event"] in ("ledger_append", "ledger_accepted"):
-            return Witness("event log", int(event["seq"]), str(event["hash"]))
+            return Witness("event log", int(event["seq"]), str(event["hash"]), int(event.get("seal", 0)))
     except (ValueError, KeyError, TypeError):
         return None
     return None
@@ -1273,6 +1380,9 @@ def build_verdict(ledger: Ledger, witnesses: Sequence[Witness]) -> Verdict:
     for fault in ledger.list_faults():
         return Verdict("rewritten", fault.line, None, f"line {fault.line}: {fault.why}")
     for witness in witnesses:
+        if witness.seal and (ledger.seal is None or ledger.seal["seq"] != witness.seal):
+            return Verdict("rewritten", witness.seal, witness.where,
+                           f"the seal that {witness.where} saw at line {witness.seal} is gone")
         kept = ledger.hashes.get(witness.seq, "")
         if 0 < witness.seq <= last and not kept.startswith(witness.hash):
             return Verdict("rewritten", witness.seq, witness.where,
@@ -1303,7 +1413,7 @@ KINDS = (*OWNER_KINDS, "observation")
 AUTHORS: Mapping[str, str] = {  # code path -> who wrote it (P3)
     "repl:/remember": "owner", "repl:/decide": "owner", "repl:/undecide": "owner",
     "repl:/confirm": "owner", "repl:/discard": "owner", "repl:/renew": "owner",
-    "repl:/forget": "owner", "cli:--forget": "unrecorded", "cli:--note": "helper",
+    "repl:/forget": "owner", "repl:/seal": "owner", "cli:--forget": "unrecorded", "cli:--note": "helper",
     "daily:check": "code", "chat:start": "code", "import:legacy": "unrecorded",
 }
 STANDINGS = ("decided", "reversed", "undecided", "unconfirmed", "preference", "note", "observed",
@@ -1389,6 +1499,8 @@ def apply_line(records: dict[str, Record], line: Line, name: str) -> str | None:
         return f"unknown act {line['op']!r}"
     if line["op"] == LEDGER_ACTS[name][0]:
         return _begin_record(records, line)
+    if line["op"] == "seal":
+        return None
     target = records.get(line["target"] or "")
     if target is None:
         return f"{line['op']} names {line['target']}, which does not exist"
@@ -1484,9 +1596,12 @@ class Records:
         self._applied[ledger.name] = (ledger.generation, len(ledger.lines))
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the memory folder with everything read, so that what is checked is what is written on."""
-        with self.home.lock(self.home.memory):
+    def writing(self, *, decisions: bool = False, key: bytes | None = None) -> Iterator[None]:
+        """Hold the memory folder with everything read, so that what is checked is what is written on.
+
+        With `decisions` a sealed file is opened first, by its passphrase or by a `key` just made.
+        """
+        with self.decisions.opened(key) if decisions else nullcontext(), self.home.lock(self.home.memory):
             self.refresh()
             yield
 
@@ -1635,7 +1750,7 @@ def decide(records: Records, text: str, origin: Origin, replaces: str | None = N
     check_input(origin, "/decide")
     draft = Draft("decide", AUTHORS["repl:/decide"], "repl:/decide", True, kind="decision",
                   text=check_words(text, "/decide"), replaces=replaces, **origin._asdict())
-    with records.writing():
+    with records.writing(decisions=True):
         if replaces is not None:
             check_standing_decision(records, replaces)
         return _add_one(records, records.decisions, draft)
@@ -1657,10 +1772,37 @@ def undecide(records: Records, record_id: str, reason: str, origin: Origin) -> R
     """Take a standing decision back; the reason is kept with it."""
     check_input(origin, "/undecide")
     words = check_words(reason, "/undecide dN") if reason.strip() else None
-    with records.writing():
+    with records.writing(decisions=True):
         target = check_standing_decision(records, record_id)
         return _act_on(records, Draft("undecide", AUTHORS["repl:/undecide"], "repl:/undecide",
                                       target=target.id, text=words, **origin._asdict()))
+
+
+def seal_decisions(records: Records, passphrase: str, origin: Origin) -> Line:
+    """Seal the decisions: every later line needs the passphrase. The seal's line; Refused for a second one.
+
+    What the key is made with stands in the line; the passphrase and the key stand nowhere.
+    """
+    if origin.input != "typed":
+        raise Refused("/seal must be typed at the keyboard.", "Start the chat in a terminal.")
+    if len(passphrase) < PASSPHRASE_LEAST:
+        raise Refused(f"A passphrase has at least {PASSPHRASE_LEAST} characters.", "Nothing was sealed.")
+    source = {"kdf": "scrypt", **SCRYPT, "salt": records.home.entropy(16).hex()}
+    with records.writing(decisions=True, key=build_key(passphrase, source)):
+        check_not_sealed(records)
+        [line] = records.decisions.append_all([Draft("seal", AUTHORS["repl:/seal"], "repl:/seal",
+                                                     source=source, **origin._asdict())])
+        log_event(records.home, "sealed", ledger="decisions", seq=line["seq"])
+        records.refresh()
+    return line
+
+
+def check_not_sealed(records: Records) -> None:
+    """Refused when the decisions have a seal."""
+    seal = records.decisions.seal
+    if seal is not None:
+        raise Refused(f"The decisions are sealed since {render_day(seal['at'])}, line {seal['seq']}.",
+                      "A seal stays; its passphrase cannot be changed.")
 
 
 def confirm(records: Records, record_id: str, origin: Origin) -> Record:
@@ -1754,7 +1896,7 @@ def forget(records: Records, record_id: str, path: str, origin: Origin, sweep: S
     The forget line comes first and the words leave the ledger last, so that a killed run is finished
     at the next start. `scope` (words or traces) says how far `sweep` goes; the line keeps it for that.
     """
-    with records.writing():
+    with records.writing(decisions=record_id.startswith("d")):
         record = check_has_words(records, record_id)
         ledger = records.decisions if record.kind == "decision" else records.memory
         ledger.append_all([Draft("forget", AUTHORS[path], path, target=record.id,
@@ -9776,9 +9918,11 @@ def parse_history(data: bytes) -> list[str]:
 
 
 def is_worth_recalling(entry: Entry) -> bool:
-    """What the arrow keys may bring back. History counts as typed, so a pasted command is kept out."""
+    """What the arrow keys may bring back. History counts as typed, so a pasted command is kept out; and
+    a passphrase written behind /seal by mistake must not stand in a file."""
     pasted_command = entry.input != "typed" and entry.text.lstrip(_BLANK)[:1] == "/"
-    return bool(entry.text.strip()) and not pasted_command
+    return bool(entry.text.strip()) and not pasted_command \
+        and not re.match(r"\W+seal\b", entry.text, re.I)
 
 
 # The terminal itself.
@@ -9997,8 +10141,47 @@ class Keyboard:
     def redraw(self) -> None:
         """Bring the bottom line up to date, from any thread."""
 
+    def ask_hidden(self, question: str) -> str | None:
+        """A passphrase: shown nowhere, kept nowhere. None for Ctrl-C, or Ctrl-D on nothing."""
+        with self._attended():
+            self.settle()
+            self.terminal.write(question)
+            try:
+                with self._interruptible():
+                    return self._read_hidden()
+            except KeyboardInterrupt:
+                return None
+            finally:
+                self.terminal.write("\n")
+
+    def _read_hidden(self) -> str | None:
+        words: str | None = ""
+        while words is not None and not self.terminal.closed:
+            for kind, text in read_burst(self.terminal.read, self.terminal.is_ready, self.splitter):
+                words, ended = (words + _LINE_END.sub("", text), False) if kind == "pasted" else \
+                    edit_hidden(words, text)
+                if ended or words is None:
+                    return words
+        return None
+
     def reload_history(self) -> None:
         """Read the history anew, after words were forgotten (P10)."""
+
+
+def edit_hidden(words: str, keys: str) -> tuple[str | None, bool]:
+    """(what stands in the hidden line after these keys, whether Enter came); None for Ctrl-D on nothing."""
+    for key in _SEQUENCES.sub("", keys):
+        if key in "\r\n":
+            return words, True
+        if key == "\x04" and not words:
+            return None, True
+        if key in "\x7f\b":
+            words = words[:-1]
+        elif key in "\x15\x17":
+            words = ""
+        elif key >= " ":
+            words += key
+    return words, False
 
 
 class PipedKeyboard(Keyboard):
@@ -10029,6 +10212,10 @@ class PipedKeyboard(Keyboard):
         return Entry(line.rstrip("\r\n"), "none") if line else None
 
     def ask(self, question: str, default: str = "") -> Entry | None:
+        """Nobody is there to answer."""
+        return None
+
+    def ask_hidden(self, question: str) -> str | None:
         """Nobody is there to answer."""
         return None
 
@@ -10665,6 +10852,30 @@ def cmd_undecide(chat: Chat, words: str, origin: Origin) -> None:
                       f"{render_fingerprint('decisions', chat.records.decisions.head)}")
 
 
+SEAL_WORDS = (
+    "A seal asks for a passphrase at every /decide, /undecide and forgetting of a decision. Another program that "
+    "runs as you can then add no decision that passes /verify --sealed. It cannot be taken off, the passphrase "
+    "cannot be changed, and without it no decision can be added any more."
+)
+
+
+def cmd_seal(chat: Chat, words: str, origin: Origin) -> None:
+    """Set a passphrase on the decisions; asked for twice, never taken from the line."""
+    if words.strip():
+        raise Refused("/seal takes no words: a passphrase on the line would be seen and kept.", "Type /seal alone.")
+    chat.records.refresh()
+    check_not_sealed(chat.records)
+    if chat.keyboard is None or origin.input != "typed":
+        raise Refused("/seal must be typed at the keyboard.", "Start the chat in a terminal.")
+    chat.display.notice(SEAL_WORDS)
+    first = chat.keyboard.ask_hidden("New passphrase (Ctrl-C for none): ")
+    again = chat.keyboard.ask_hidden("The same again: ") if first else None
+    if not first or first != again:
+        raise Refused("No passphrase was given." if not first else "The two are not the same.", "Nothing was sealed.")
+    line = seal_decisions(chat.records, first, origin)
+    chat.display.line(f"Sealed from line {line['seq']} on. {render_fingerprint('decisions', chat.records.decisions.head)}")
+
+
 def cmd_memory(chat: Chat, words: str, origin: Origin) -> None:
     """List memory: what is live, or `waiting`, `lapsed`, `all`, or one kind."""
     chat.records.refresh()
@@ -11075,20 +11286,38 @@ def cmd_verify(chat: Chat, words: str, origin: Origin) -> None:
     if words.strip() == "--accept decisions":
         accept_decisions(chat)
         return
-    if words.strip():
-        raise Refused("/verify takes nothing or --accept decisions.")
-    chat.display.lines(render_verify(build_verify(chat.records)))
+    if words.strip() not in ("", "--sealed"):
+        raise Refused("/verify takes nothing, --sealed or --accept decisions.")
+    chat.display.lines(render_verify(build_verify(chat.records, sealed=bool(words.strip()))))
+    chat.records.refresh()
 
 
-def build_verify(records: Records) -> dict[str, dict[str, Any]]:
-    """The `--verify --json` form: verdict, line, witness, unknowable for each ledger."""
+def build_verify(records: Records, *, sealed: bool = False) -> dict[str, dict[str, Any]]:
+    """The `--verify --json` form: verdict, line, witness, unknowable for each ledger.
+
+    With `sealed` the passphrase is asked for and every mac checked; Refused where that cannot be.
+    """
+    if sealed:
+        check_seal(records)
     found = {}
     for ledger in (records.memory, records.decisions):
         verdict = ledger.verify(full=True)
         found[ledger.name] = {"verdict": verdict.verdict, "line": verdict.line, "witness": verdict.witness,
                               "detail": verdict.detail, "unknowable": UNKNOWABLE,
                               "faults": [list(fault) for fault in ledger.list_faults()[:20]]}
+        if ledger.seal is not None:
+            found[ledger.name] |= {"seal": ledger.seal["seq"], "macs_checked": sealed}
     return found
+
+
+def check_seal(records: Records) -> None:
+    """Ask for the passphrase and check every mac, so that forged lines are faults from now on."""
+    ledger = records.decisions
+    verdict = ledger.verify(full=True)
+    if ledger.seal is None and verdict.is_sound:
+        raise Refused("The decisions are not sealed.", "/seal does it, in the chat.")
+    if ledger.seal is not None:
+        ledger.check_macs(ledger.ask_key())
 
 
 def render_verify(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -11097,6 +11326,10 @@ def render_verify(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for name, one in found.items():
         told.append(f"{name}.jsonl  {one['verdict']}: {clean_line(str(one['detail']))}")
         told += [f"  line {line}: {clean_line(str(why))}" for line, why in one["faults"]]
+        if "seal" in one:
+            told.append(f"  sealed from line {one['seal']} on; " + (
+                "each mac was checked with the passphrase" if one["macs_checked"] else
+                "--verify --sealed asks for the passphrase and checks each mac"))
     return [*told, f"What cannot be known: {UNKNOWABLE}"]
 
 
@@ -11106,8 +11339,17 @@ def accept_decisions(chat: Chat) -> None:
     verdict = ledger.verify(full=True)
     if verdict.is_sound:
         raise Refused(f"The decisions file is {verdict.verdict}; there is nothing to accept.")
+    with ledger.opened():
+        if ledger.seal is not None and ledger._key is not None:
+            ledger.check_macs(ledger._key)
+        _accept_opened(chat, ledger, verdict)
+
+
+def _accept_opened(chat: Chat, ledger: Ledger, verdict: Verdict) -> None:
     chat.display.line(f"The decisions file is {verdict.verdict}: {verdict.detail}.", "trouble")
     chat.display.lines(f"  lost: line {fault.line}, {clean_line(fault.why)}" for fault in ledger.list_faults())
+    if ledger.seal is None and any("mac" in line for line in ledger.lines):
+        chat.display.line("  lost: the seal; the new base has none, /seal sets one")
     chat.display.line(f"  kept: {plural(len(ledger.lines), 'line')} that can be trusted by themselves")
     if not chat.ask("Keep a copy and make this the new base?"):
         chat.display.line("Nothing was changed.")
@@ -11240,6 +11482,7 @@ COMMANDS: Mapping[str, Command] = {
     "remember": Command("[kind:] TEXT", "keep a preference:, proposal: or note:", ("kind",), cmd_remember),
     "decide": Command("[--replaces dN] TEXT", "make a decision", ("--replaces", "decision"), cmd_decide),
     "undecide": Command("dN WHY", "take a decision back", ("decision",), cmd_undecide),
+    "seal": Command("", "set a passphrase on the decisions", (), cmd_seal),
     "memory": Command("[waiting|lapsed|all|KIND]", "list memory", ("list",), cmd_memory),
     "decisions": Command("", "list decisions", (), cmd_decisions),
     "open": Command("", "what is open, with its age", (), cmd_open),
@@ -11254,7 +11497,7 @@ COMMANDS: Mapping[str, Command] = {
     "mission": Command("[edit]", "show or edit the mission", (), cmd_mission),
     "model": Command("[NAME]", "list models or switch", ("model",), cmd_model),
     "stats": Command("", "figures of the record", (), cmd_stats),
-    "verify": Command("[--accept decisions]", "check the ledgers", ("--accept",), cmd_verify),
+    "verify": Command("[--sealed|--accept decisions]", "check the ledgers", ("--accept",), cmd_verify),
     "show": Command("", "what was withheld in the last answer", (), cmd_show),
     "export": Command("", "everything on record as files", (), cmd_export),
     "resume": Command("", "go on with the last talk", (), cmd_resume),
@@ -11633,7 +11876,7 @@ def run_chat(home: Home, display: Display, stdin: TextIO, stdout: TextIO, enviro
     display.gap()
     start_background(chat)
     with open_chat_keyboard(chat, stdin, stdout) as keyboard:
-        chat.keyboard = keyboard
+        chat.keyboard, chat.records.decisions.ask = keyboard, keyboard.ask_hidden
         entry = entry or chat.read()
         while entry is not None:
             with keyboard.busy():
@@ -12090,6 +12333,7 @@ OPTIONS: tuple[tuple[str, str | None, str], ...] = (
     ("author", "A", "with --memory: only this author"),
     ("path", "P", "with --memory: only this code path"),
     ("yes", None, "with --forget: do not ask"),
+    ("sealed", None, "with --verify: ask for the passphrase, check each mac"),
     ("resume", None, "go on with the last talk"),
     ("model", "NAME", "the model to talk with"),
     ("host", "ADDRESS", "where Ollama listens"),
@@ -12145,7 +12389,7 @@ def parse_plainly(argv: Sequence[str]) -> Any:
 _GOES_WITH: tuple[tuple[str, tuple[str, ...]], ...] = (  # option -> flags that it belongs to
     ("json", ("ask", "memory", "decisions", "verify", "stats")), ("as_", ("note", "ask")),
     ("if_due", ("daily",)), ("all", ("memory",)), ("author", ("memory",)), ("path", ("memory",)),
-    ("yes", ("forget",)),
+    ("yes", ("forget",)), ("sealed", ("verify",)),
 )
 
 
@@ -12262,9 +12506,17 @@ def run_list(home: Home, args: Any) -> int:
     return 0
 
 
+def ask_passphrase(home: Home, question: str) -> str | None:
+    """Asked on the terminal, past what is printed; None where there is none (P2)."""
+    with open_keyboard(sys.stdin, sys.stderr, home, home.notice, term=os.environ.get("TERM")) as keyboard:
+        return keyboard.ask_hidden(question)
+
+
 def run_forget(home: Home, args: Any) -> int:
-    """`--forget ID`: asks on a terminal, `--yes` does not; without either it is refused."""
+    """`--forget ID`: asks on a terminal, `--yes` does not; without either it is refused. A decision of a
+    sealed file always needs the passphrase."""
     records = open_records(home)
+    records.decisions.ask = lambda question: ask_passphrase(home, question)
     records.refresh()
     record = check_has_words(records, args.forget)
     phrases = list_phrases(records, record)
@@ -12293,7 +12545,9 @@ def run_note(home: Home, args: Any) -> int:
 
 def run_verify(home: Home, args: Any) -> int:
     """`--verify`: 0 for fine and torn, 4 for damage. It writes nothing."""
-    found = build_verify(Records(home))
+    records = Records(home)
+    records.decisions.ask = lambda question: ask_passphrase(home, question)
+    found = build_verify(records, sealed=args.sealed)
     if args.json:
         emit_json(found)
     else:
