@@ -621,14 +621,16 @@ def check_own_folder(path: Path) -> None:
 
 def tighten_files(folder: Path) -> None:
     """Make every regular file of `folder` that others may read the owner's alone; links are left alone."""
-    for path in list_files(folder):
+    with os.scandir(folder) as entries:
+        loose = [entry.path for entry in entries if entry.is_file(follow_symlinks=False)
+                 and entry.stat(follow_symlinks=False).st_mode & 0o177]
+    for path in loose:
         try:
-            if path.lstat().st_mode & 0o177:
-                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-                try:
-                    os.fchmod(descriptor, 0o600)
-                finally:
-                    os.close(descriptor)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                os.fchmod(descriptor, 0o600)
+            finally:
+                os.close(descriptor)
         except OSError:  # not ours, or gone: what is written later is tightened then
             continue
 
