@@ -130,6 +130,7 @@ class Settings(NamedTuple):
     warm: bool = True
     thinking: str = "hidden"
     embed_model: str = ""
+    second_look: bool = False  # a call of seconds that costs the kept prefix, for little (tests/evals/results)
     keep_chat: bool = True
     allow_remote: bool = False
     color: bool = True
@@ -2339,7 +2340,6 @@ def _find_betrayal(raw: str, record_id: str, clues: Sequence[re.Pattern[str]]) -
 
 if TYPE_CHECKING:
     import sqlite3
-    from array import array
 
 
 class Match(NamedTuple):
@@ -2366,25 +2366,32 @@ class Matter(NamedTuple):
 
 
 class Embedder(NamedTuple):
-    """How an embedding model wants its texts, and the cosine from which its word counts."""
+    """How an embedding model wants its texts, the cosine from which its word counts, and how far
+    its cosines are spread beside those of the first model below, on whose scale everything is said."""
 
     prefix: str
     floor: float
+    spread: float
 
 
 # The symmetric prefix finds a record by a question better than the model's search prefixes do.
 EMBEDDERS: Mapping[str, Embedder] = {
-    "nomic-embed-text": Embedder("classification: ", 0.605),
-    "all-minilm": Embedder("", 0.30),
+    "nomic-embed-text": Embedder("classification: ", 0.585, 1.0),
+    "all-minilm": Embedder("", 0.15, 2.0),
 }
-UNKNOWN_EMBEDDER = Embedder("", 0.45)
+UNKNOWN_EMBEDDER = Embedder("", 0.45, 1.5)
+FLOOR = 0.585             # the score from which a match with a vector is on record
 VECTOR_RECORDS = 500      # newest records that get a vector
 WORDS_FLOOR = 0.34        # share of the question's weight that words alone must support
-WORDS_SURE = 0.60         # the same while vectors are still to come: what is shown stays
-WORDS_WEIGHT = 0.08       # what full support by words adds to a cosine
+WORDS_SURE = 0.90         # the same while vectors are still to come: what is shown stays
+WORDS_WEIGHT = 0.05       # what full support by words adds to a cosine
 MARGIN = 0.10             # further records may lie this far behind the best one
+FEW_RECORDS = 20          # in a home with no more than these ...
+WIDE_MARGIN = 0.14        # ... or behind the whole of a question that asks several things: this far
+NEAR_MARGIN = 0.03        # the same behind a near miss that lies closer than all
+PIECE_MARGIN = 0.02       # and for each of its pieces
 NEAR_BAND = 0.03          # a cosine this far below the floor is near if a word supports it
-UNHEARD = 0.5             # weight of a question word that no record has, against one that a single record has
+UNHEARD = 0.5             # weight of a question word that no record has
 CANDIDATES = 48           # records that the word index hands on for a closer look
 BLOCK_LIMIT = 3           # records found for the block, partners of a reversed one not counted
 NEAR_LIMIT = 2
@@ -2414,6 +2421,10 @@ ready record recorded remember remembered remind right rule ruled said says seem
 sign signed simply sort stand stands status stay stays sticking talk tell thinking think thought
 told take takes taken taking took true try trying turn turns up use used uses using want wanted
 wants went work works wrong yeah
+amount colour color cost costs date dates kind longer number price signs size sort time times type way ways
+adn alot hte taht teh waht wiht
+bad big current different entire fine full good great huge large little main new nice old proper real
+recent separate single small special tiny usual various whole
 """.split())
 
 # Words for the same thing. Everyday English, one family a line; porter stemming does the rest.
@@ -2438,6 +2449,10 @@ wife husband spouse partner
 dog puppy pup hound
 cat kitten kitty
 rabbit bunny
+chicken hen
+patio terrace
+mower lawnmower
+coat jacket
 doctor gp physician
 dentist dental tooth teeth
 medicine medication drug drugs pill tablet
@@ -2569,53 +2584,62 @@ colour color colours colors shade
 # Things of one sort of which one is not another: a question about the one is not answered by a record
 # of the other. In the second table the words are as often the value asked for as the thing asked about.
 SIBLINGS = """
-kitchen bathroom bedroom hall loft cellar garage office garden balcony lounge nursery toilet porch
+kitchen bathroom bedroom hall loft cellar garage office garden balcony lounge nursery toilet porch stairs
+dining pantry conservatory patio shed
 front back side
 upstairs downstairs
 upper lower
-left right
 brother sister mother father uncle aunt cousin grandmother grandfather son daughter nephew niece wife husband
-godmother godfather
+godmother godfather bridesmaid witness
 boy girl
-dog cat rabbit horse hamster parrot goat chicken cow sheep
-piano violin guitar flute cello drum trumpet clarinet
-breakfast lunch dinner dessert
+dog cat rabbit horse hamster parrot goat chicken duck goose cow sheep pig pony tortoise budgie guineapig
+piano violin guitar flute cello drum trumpet clarinet bass harp saxophone accordion ukulele organ viola
+breakfast lunch dinner dessert starter
 english french german spanish italian latin maths physics chemistry biology history geography
-doctor dentist optician vet hairdresser physio
+doctor dentist optician vet hairdresser physio plumber electrician painter gardener builder lawyer accountant
 gas water electricity internet heating
-car bike bus train plane boat van motorbike lorry tram
-house car life travel pet health
-roof wall floor ceiling window door fence gate chimney
-oven fridge dishwasher washer dryer freezer kettle toaster
-sofa bed table chair desk shelf wardrobe
+car bike bus train plane boat van motorbike lorry tram caravan scooter canoe
+house car life travel pet health liability
+roof wall floor ceiling window door fence gate chimney gutter
+oven fridge dishwasher washer dryer freezer kettle toaster microwave
+sofa bed table chair desk shelf wardrobe armchair bench bookcase
+printer scanner monitor keyboard mouse camera speaker router projector headphones
 desktop phone tablet
+passport licence visa permit certificate
+letter invoice receipt contract leaflet poster
+keynote closing
+unit integration browser
 frontend backend
 android ios
 windows linux mac
+python java javascript rust ruby typescript
 staging production
 login logout
 import export
 input output
 upload download
-read write
-weekly monthly quarterly yearly daily hourly
-first second third fourth last
-junior senior
-landlord tenant
 buyer seller
-shirt trousers shoe coat dress jacket hat sock glove scarf
-ring watch necklace bracelet earring
-football tennis hockey rugby cricket basketball golf
-apple pear plum cherry peach lemon strawberry
-potato tomato onion carrot bean pea cabbage
+landlord tenant
+mower strimmer wheelbarrow rake spade ladder hose trimmer chainsaw
+tyre brake bumper battery exhaust windscreen
+junior senior
+shirt trousers shoe coat dress hat sock glove scarf boot skirt jumper tie
+ring watch necklace bracelet earring brooch
+football tennis hockey rugby cricket basketball golf volleyball badminton
+apple pear plum cherry peach lemon strawberry raspberry potato tomato onion carrot bean pea cabbage leek
 coffee tea wine beer juice milk
+fork knife spoon plate cup
+curtain blind carpet rug
 christmas easter birthday halloween wedding funeral anniversary
 hand foot knee shoulder hip ankle elbow wrist
+hourly daily weekly monthly quarterly yearly annual
 """.strip().splitlines()
 VALUES = """
 monday tuesday wednesday thursday friday saturday sunday
 january february march april june july august september october november december
 spring summer autumn winter
+first second third fourth last
+left right
 morning afternoon evening night
 red blue green yellow black white brown grey orange pink purple
 north south east west
@@ -2624,15 +2648,18 @@ north south east west
 # What a question word asks for, and how a record looks that has it.
 ASKED_FOR: tuple[tuple[str, str, str], ...] = (
     ("who", r"\b(?:who|whom|whose)\b(?! (?:am|are) (?:i|we|you)\b)",
-     r"\b(?:i|me|my|we|us|our|you|he|she|his|her|they|them|their|some(?:one|body)|every(?:one|body)|no(?:body| one)|"
+     r"\b(?:i|me|my|we|us|our|you|he|she|his|her|they|them|their|(?:some|every)(?:one|body)|no(?:body| one)|"
      r"\w*(?:father|mother|parents?|brother|sister|aunt|uncle|cousin|son|daughter|wife|husband|partner|friends?|"
      r"neighbou?rs?|kids?|child(?:ren)?|twins|owner|boss|team|staff|group|club|society|company|firm|agency|school|"
-     r"charity|shop|committee|board|guests?|people|family|clients?|customers?|\wors?|ists?|ians?))\b|"
-     r"(?-i:[a-z0-9,;:] +[A-Z][a-z]+|^[A-Z][a-z]+ (?:and |is |has |will |gets |does |takes |asks |was |goes ))"),
-    ("how much", r"\bhow much\b|\bwhat (?:price|sum|amount)\b", r"\d|\b(?:free|nothing|half|all|hundred|thousand)\b"),
+     r"charity|committee|board|guests?|people|family|clients?|customers?|\wors?|ists?|ians?))\b|"
+     r"(?-i:[a-z0-9,;:] +[A-Z][a-z]+"
+     r"|^[A-Z][a-z]+ (?:(?:and|is|has|will|does|was|goes)\b|\w+s (?:the|an?|in|on|to|for|my|our|her|it)\b))"),
+    ("how much", r"\bhow much\b|\bwhat (?:price|sum|amount)\b",
+     r"\d|\b(?:free|nothing|half|all|hundred|thousand)\b"),
     ("how many", r"\bhow many\b",
      r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|dozen|single|both|half|none|no)\b"),
-    ("when", r"\bwhen\b(?! (?:i|we|you|it|they|he|she|the|my|our|something|some(?:one|body)) \w+[^?]*,)|\bwhat (?:day|date|time)\b",
+    ("when", r"\bwhen\b(?! (?:i|we|you|it|they|he|she|the|my|our|some(?:one|body|thing)) \w+[^?]*,)"
+     r"|\bwhat (?:day|date|time)\b",
      r"\d|\b(?:\w+day|january|february|march|april|may|june|july|august|september|october|november|december|"
      r"spring|summer|autumn|fall|winter|easter|christmas|noon|midnight|morning|evening|night|week\w*|month\w*|"
      r"year\w*|term|today|tomorrow|tonight|until|till|before|after|soon|later|now|once|hour\w*|seven|eight|nine|"
@@ -2651,14 +2678,22 @@ ASKING = lazy_pattern(
     r"|,? *\b(?:don't|didn't|isn't|haven't|aren't|won't|hasn't|doesn't|wasn't|am i not|aren't)"
     r" (?:i|we|it|they|he|she|that)\b(?= *[?.!]*$)"
     r"|,? *\b(?:right|correct|agreed|yes|no|ok|then|please)\b(?= *[?.!]*$)", re.I)
+# A question about how the owner likes things is about a preference, and others seldom are.
+ASKS_PREFERENCE = lazy_pattern(
+    r"\b(?:do|would|did|what|how) i (?:\w+ )?(?:like|prefer|want|hate|love|dislike|stand)\b"
+    r"|\bi (?:\w+ )?(?:like|prefer|hate|love|dislike|can'?t stand)\b|\bmy (?:taste|preference|favou?rite)s?\b"
+    r"|\bshould you\b|\byour? (?:\w+ )?(?:repl(?:y|ies)|answers?|write|writing|say|tell|suggest\w*|"
+    r"recommend\w*|address|call|lay|format|explain|summar\w*|words?|phras\w*|tone)\b", re.I)
+PRIOR: Mapping[str, float] = {"preference": -0.05, "note": -0.05}
+PREFERENCE_ASKED: Mapping[str, float] = {"preference": 0.03, "note": -0.05}
 SMALL_TALK = lazy_pattern(
     r"^\W*(?:hi|hello|hey|good (?:morning|afternoon|evening|night)|thanks|thank you|bye|how are you)\b"
-    r"|^\W*(?:please |can you |could you )?(?:write|draft|explain|translate|summari[sz]e|calculate|compute|tell)"
+    r"|^\W*(?:please |can you |could you )?(?:write|draft|explain|translate|summari[sz]e|compute|tell)"
     r"(?: me)?(?: an?| the)? (?:poem|haiku|joke|story|function|script|difference|limerick|song)\b", re.I)
 POINTS_BACK = lazy_pattern(r"\b(?:that|it|this|those|these|them|they|he|she|him|so|one|there)\b", re.I)
 _WORD = lazy_pattern(r"[^\W_]+(?:['’][^\W_]+)?")
-_DETERMINER = frozenset("the a an my our your his her their its this that these those any some no which what many "
-                        "new old next big small".split())
+_DETERMINER = frozenset("the a an my our your his her their its this that these those any some which what "
+                        "many new old next big small".split())
 
 
 def stem_word(word: str) -> str:
@@ -2674,8 +2709,7 @@ def stem_word(word: str) -> str:
 
 
 _ENDINGS = (("sses", "ss"), ("ies", "y"), ("ied", "y"), ("ying", "y"), ("ings", ""), ("ing", ""),
-            ("ation", "at"), ("ers", "er"), ("ss", "ss"), ("us", "us"), ("es", "e"), ("ed", ""), ("s", ""),
-            ("ly", ""))
+            ("ation", "at"), ("ers", "er"), ("ss", "ss"), ("us", "us"), ("es", "e"), ("ed", ""), ("s", ""))
 
 
 class _Groups:
@@ -2685,15 +2719,19 @@ class _Groups:
         self._lines = lines
         self._numbers: dict[str, frozenset[int]] = {}
 
-    def of(self, stem: str) -> frozenset[int]:
-        """The numbers of a stem's lines, often none."""
+    def table(self) -> dict[str, frozenset[int]]:
+        """Every stem with the numbers of its lines."""
         if not self._numbers:
             found: dict[str, set[int]] = {}
             for number, line in enumerate(self._lines):
                 for word in line.split():
                     found.setdefault(stem_word(word), set()).add(number)
             self._numbers = {stem: frozenset(numbers) for stem, numbers in found.items()}
-        return self._numbers.get(stem, frozenset())
+        return self._numbers
+
+    def of(self, stem: str) -> frozenset[int]:
+        """The numbers of a stem's lines, often none."""
+        return self.table().get(stem, frozenset())
 
 
 _FAMILY_OF = _Groups(FAMILIES)
@@ -2702,11 +2740,12 @@ _VALUE_OF = _Groups(VALUES)
 
 
 class Word(NamedTuple):
-    """A word of matter in a question: as typed, its stem, and whether it qualifies the next one."""
+    """A word of matter in a question: as typed, its stem, its part in a pair, its families."""
 
     text: str
     stem: str
     role: str  # "" | modifier | head | name
+    families: frozenset[int]
 
 
 def build_search_words(text: str) -> list[Word]:
@@ -2716,44 +2755,65 @@ def build_search_words(text: str) -> list[Word]:
     for number, token in enumerate(tokens):
         if not _is_plain(token[0]):
             stem = stem_word(token[0])
-            words.setdefault(stem, Word(token[0], stem, _find_role(text, tokens, number)))
+            role = _find_role(text, tokens, number)
+            words.setdefault(stem, Word(token[0], stem, role, _find_families(stem)))
     return list(words.values())
 
 
 def _is_plain(token: str) -> bool:
     bare = re.sub(r"['’]\w+$", "", token.lower())
-    return bare in STOP_WORDS or (len(bare) == 1 and not bare.isdigit())
+    return bare in STOP_WORDS or (len(bare) == 1 and not bare.isdigit()) \
+        or len(bare) >= 6 and any(_is_swap(bare, word) for word in _LONG_STOPS.get((bare[0], len(bare)), ()))
+
+
+_LONG_STOPS = {key: [word for word in STOP_WORDS if (word[0], len(word)) == key]
+               for key in {(word[0], len(word)) for word in STOP_WORDS}}
+
+
+def _find_families(stem: str) -> frozenset[int]:
+    """The families of a word, also of one with a slip of the finger in it."""
+    if _FAMILY_OF.of(stem) or len(stem) < 6:
+        return _FAMILY_OF.of(stem)
+    return next((numbers for known, numbers in _FAMILY_OF.table().items()
+                 if known[0] == stem[0] and _is_one_slip(stem, known)), frozenset())
 
 
 def _find_role(text: str, tokens: Sequence[re.Match[str]], number: int) -> str:
-    """`modifier` and `head` are the two halves of "the kitchen tap"; a `name` has a capital in mid-sentence."""
+    """`modifier` and `head` are the halves of "the kitchen tap"; a `name` has a capital in mid-sentence."""
     token, before = tokens[number], text[:tokens[number].start()].rstrip()
-    if token[0][0].isupper() and token[0][1:2].islower() and before and before[-1] not in ".?!:":
+    if token[0][0].isupper() and token[0][1:2].islower() and before and before[-1] not in ".?!:" \
+            and not _VALUE_OF.of(stem_word(token[0])):
         return "name"
     after = tokens[number + 1] if number + 1 < len(tokens) else None
-    if _opens_pair(tokens, number) and after and after.start() == token.end() + 1 and not _is_plain(after[0]):
+    if after and _is_pair(tokens, number):
         return "modifier"
-    if number and _opens_pair(tokens, number - 1) and not _is_plain(tokens[number - 1][0]) \
-            and token.start() == tokens[number - 1].end() + 1:
+    if number and _is_pair(tokens, number - 1):
         return "head"
     return ""
 
 
-def _opens_pair(tokens: Sequence[re.Match[str]], number: int) -> bool:
+def _is_pair(tokens: Sequence[re.Match[str]], number: int) -> bool:
+    """True if this word and the next are two nouns behind an article or the like."""
     if number == 0:
         return False
-    before = tokens[number - 1][0].lower()
-    return before in _DETERMINER or bool(re.search(r"['’]s?$", before))
+    before, one, two = tokens[number - 1][0].lower(), tokens[number], tokens[number + 1]
+    return (before in _DETERMINER or bool(re.search(r"['’]s?$", before))) and two.start() == one.end() + 1 \
+        and not _is_plain(one[0]) and not _is_plain(two[0]) and not _VERB.search(two[0].lower())
+
+
+_VERB = lazy_pattern(r"(?:ed|ing)$|^(?:sold|bought|built|made|lent|paid|sent|cut|done|runs?|fits?|costs?)$")
 
 
 class Unit(NamedTuple):
-    """A question, or one of the things it asks: its text without the asking, and its words."""
+    """A question, or one of the things it asks: as typed, without the asking, and its words."""
 
+    asked: str
     text: str
     words: tuple[Word, ...]
 
 
-_PIECES = lazy_pattern(r",? +and +|,? +or +(?=(?:who|what|when|where|which|how|is|are|do|does|did|will)\b)|[,;:] +", re.I)
+_PIECES = lazy_pattern(r",? +and +|,? +or +(?=(?:who|what|when|where|which|how|is|are|do|does|did|will)\b)"
+                     r"|[,;:] +", re.I)
 
 
 def build_units(question: str) -> list[Unit]:
@@ -2767,14 +2827,16 @@ def build_units(question: str) -> list[Unit]:
 
 
 def _build_unit(text: str) -> Unit:
-    bare = " ".join(ASKING.sub(" ", text).split()).strip(" ,.;:")
-    return Unit(bare if build_search_words(bare) else text.strip(), tuple(build_search_words(bare)))
+    bare = " ".join(ASKING.sub(" ", text).split()).strip(" ,.;:?!") + "?" * text.rstrip().endswith("?")
+    words = tuple(build_search_words(bare))
+    return Unit(text, bare if len(words) > 1 else text.strip(), words)
 
 
 def is_follow_up(question: str) -> bool:
     """True if the question names no matter of its own and points back to the last one."""
     words = build_search_words(ASKING.sub(" ", question))
-    return not words and bool(POINTS_BACK.search(question) or re.match(r"\W*(?:and|why|when|since)\b", question, re.I))
+    return not words and bool(
+        POINTS_BACK.search(question) or re.match(r"\W*(?:and|why|when|since)\b", question, re.I))
 
 
 class _Shape(NamedTuple):
@@ -2792,10 +2854,16 @@ def _build_shape(record: Record) -> _Shape:
     stems = frozenset(stem_word(m[0]) for m in _WORD.finditer(text))
     families, siblings, values = (frozenset(n for s in stems for n in table.of(s))
                                   for table in (_FAMILY_OF, _SIBLING_OF, _VALUE_OF))
-    return _Shape(stems, families, siblings, values, names=bool(_HAS_NAME.search(record.text or "")))
+    return _Shape(stems, families, siblings, values, names=_has_name(record.text or ""))
 
 
-_HAS_NAME = lazy_pattern(r"[a-z0-9,;:] +[A-Z][a-z]+|^[A-Z][a-z]+ (?:has|is|will|gets|does|takes|likes|needs|wants|goes)\b")
+_NAME = lazy_pattern(
+    r"(?<=[a-z0-9,;:] )[A-Z][a-z]+"
+    r"|^[A-Z][a-z]+(?= (?:has|is|will|does|goes)\b| \w+s (?:the|an?|in|on|to|for|my|our|her|it)\b)")
+
+
+def _has_name(text: str) -> bool:
+    return any(not _VALUE_OF.of(stem_word(found[0])) for found in _NAME.finditer(text))
 
 
 def build_search_text(record: Record) -> str:
@@ -2813,7 +2881,7 @@ class Recall:
     def __init__(self, records: Iterable[Record] = (), embed_model: str = "") -> None:
         self.records: dict[str, Record] = {}
         self.embedder = EMBEDDERS.get(embed_model.split(":")[0], UNKNOWN_EMBEDDER)
-        self._vectors: dict[str, array[float]] = {}
+        self._vectors: dict[str, tuple[float, ...]] = {}
         self._shapes: dict[str, _Shape] = {}
         self._rows: dict[str, int] = {}
         self._ids: dict[int, str] = {}
@@ -2889,65 +2957,96 @@ class Recall:
         best: dict[str, Match] = {}
         near: dict[str, Match] = {}
         for number, unit in enumerate(units):
-            vector = vectors[number] if number < len(vectors) else None
-            on_record, close = self._find_unit(unit, vector, question, is_piece=number > 0)
+            is_bare = number > 0 and len(unit.words) == 1  # the vector of a bare word is close to too much
+            vector = vectors[number] if number < len(vectors) and not is_bare else None
+            is_wide = len(units) > 1 or len(self.records) <= FEW_RECORDS
+            margin = PIECE_MARGIN if number else WIDE_MARGIN if is_wide else MARGIN
+            on_record, close = self._find_unit(unit, vector, question, margin)
+            if vectors and vector is None:  # onto the scale of cosines
+                on_record = [m._replace(score=FLOOR + WORDS_WEIGHT * m.score) for m in on_record]
             _keep_best(best, on_record)
             _keep_best(near, close)
         chosen = _rank(best.values())[:BLOCK_LIMIT]
+        if not chosen and not self._vectors:
+            chosen = self._find_preferences(question)
         taken = {match.record.id for match in chosen}
-        return Found(tuple(chosen), tuple([m for m in _rank(near.values()) if m.record.id not in taken][:NEAR_LIMIT]))
+        close = [match for match in _rank(near.values()) if match.record.id not in taken]
+        return Found(tuple(chosen), tuple(close[:NEAR_LIMIT]))
+
+    def _find_preferences(self, question: str) -> list[Match]:
+        """For words alone: a question about what the owner likes is answered by the few likings there are."""
+        likings = [record for record in self.records.values() if record.standing == "preference"]
+        if not ASKS_PREFERENCE.search(question) or len(likings) > BLOCK_LIMIT:
+            return []
+        missing = tuple(word.text for word in build_units(question)[0].words)
+        return [Match(record, WORDS_FLOOR, "words", missing) for record in likings]
 
     def _find_again(self, context: Sequence[str]) -> Found:
         known = [self.records[i] for i in context if i in self.records]
         return Found(tuple(Match(record, 1.0, "words", ()) for record in known[:BLOCK_LIMIT]), ())
 
-    def _find_unit(self, unit: Unit, vector: array[float] | None, question: str,
-                   is_piece: bool) -> tuple[list[Match], list[Match]]:
+    def _find_unit(self, unit: Unit, vector: tuple[float, ...] | None, question: str,
+                   margin: float) -> tuple[list[Match], list[Match]]:
         """Matches and near misses of one unit, each held against the rules of a near miss."""
         floor = self._floor(vector)
-        if SMALL_TALK.search(question):
-            floor += 0.05
-        scored = self._score(unit, vector)
+        scored = self._score(unit, vector, question)
+        if SMALL_TALK.search(question):  # only what it names
+            scored = [match for match in scored if not match.missing]
         top = max((match.score for match in scored), default=0.0)
-        margin = 0.02 if is_piece else MARGIN
+        if vector is None and self._vectors:
+            scored = _keep_sure(unit, scored)
         on_record, near = list[Match](), list[Match]()
-        for match in scored:
+        for match in _rank(scored):
             if match.score >= floor and match.score >= top - margin:
-                (near if is_near_miss(unit, match, self._shape(match.record)) else on_record).append(match)
+                if is_near_miss(unit, match, self._shape(match.record)):
+                    near.append(match)
+                    if not on_record:  # what was asked is close by and not it: the rest is farther off
+                        margin = NEAR_MARGIN
+                else:
+                    on_record.append(match)
             elif match.score >= floor - NEAR_BAND and len(match.missing) < len(unit.words):
                 near.append(match)
         return on_record, near
 
-    def _floor(self, vector: array[float] | None) -> float:
+    def _floor(self, vector: tuple[float, ...] | None) -> float:
         if vector is not None:
-            return self.embedder.floor
+            return FLOOR
         return WORDS_SURE if self._vectors else WORDS_FLOOR
 
-    def _score(self, unit: Unit, vector: array[float] | None) -> list[Match]:
+    def _score(self, unit: Unit, vector: tuple[float, ...] | None, question: str) -> list[Match]:
         """Every record that words or the vector bring up, with its score on the scale in force."""
-        by_words = self._score_words(unit)
+        ids = self._find_candidates(unit)
         if vector is None:
-            return [Match(self.records[i], share, "words", missing) for i, (share, missing) in by_words.items()]
-        from operator import mul
+            return [Match(self.records[i], share, "words", missing)
+                    for i, (share, missing) in self._score_words(unit, ids).items() if share]
+        prior = PREFERENCE_ASKED if ASKS_PREFERENCE.search(question) else PRIOR
+        cosines = self._find_cosines(vector, FLOOR - NEAR_BAND - WORDS_WEIGHT, ids)
         matches = []
-        for record_id, other in self._vectors.items():
-            share, missing = by_words.pop(record_id, (0.0, tuple(w.text for w in unit.words)))
-            score = sum(map(mul, vector, other)) + WORDS_WEIGHT * share
-            if score >= self.embedder.floor - NEAR_BAND:
-                matches.append(Match(self.records[record_id], score, "vectors", missing))
-        floor = self.embedder.floor  # records without a vector: what words alone say, on the same scale
-        matches += [Match(self.records[i], floor + 0.3 * (share - WORDS_SURE), "words", missing)
-                    for i, (share, missing) in by_words.items()]
+        for i, (share, missing) in self._score_words(unit, list({*ids, *cosines})).items():
+            if i in cosines:
+                score = cosines[i] + WORDS_WEIGHT * share
+                if score >= FLOOR:  # a prior ranks, it does not put out
+                    score = max(FLOOR, score + prior.get(self.records[i].standing, 0.0))
+                matches.append(Match(self.records[i], score, "vectors", missing))
+            else:  # no vector: what words alone say, on the same scale
+                matches.append(Match(self.records[i], FLOOR + 0.3 * (share - WORDS_SURE), "words", missing))
         return matches
 
-    def _score_words(self, unit: Unit) -> dict[str, tuple[float, tuple[str, ...]]]:
+    def _find_cosines(self, vector: tuple[float, ...], least: float, ids: Sequence[str]) -> dict[str, float]:
+        """Record id -> cosine on the common scale, for `ids` and whatever reaches `least`."""
+        from math import dist  # of unit vectors; many times faster than a sum of products
+        _, floor, spread = self.embedder
+        scores = {i: FLOOR + (1.0 - dist(vector, other) ** 2 / 2 - floor) / spread
+                  for i, other in self._vectors.items() if len(other) == len(vector)}
+        return {i: score for i, score in scores.items() if score >= least or i in ids}
+
+    def _score_words(self, unit: Unit, ids: Sequence[str]) -> dict[str, tuple[float, tuple[str, ...]]]:
         """Record id -> share of the unit's weight that it supports, and the words that it lacks."""
         from math import log
-        ids = self._find_candidates(unit)
         shapes = {i: self._shape(self.records[i]) for i in ids}
         size = max(len(self.records), 50)
-        have = {word: [i for i in ids if _supports(shapes[i], word)] for word in unit.words}
-        weight = {word: log((size + 1) / len(have[word])) if have[word] else UNHEARD * log(size) for word in unit.words}
+        have = {word: [i for i in shapes if _supports(shapes[i], word)] for word in unit.words}
+        weight = {word: log((size + 1) / len(by)) if by else UNHEARD * log(size) for word, by in have.items()}
         total = sum(weight.values()) or 1.0
         return {i: (sum(weight[w] for w in unit.words if i in have[w]) / total,
                     tuple(w.text for w in unit.words if i not in have[w])) for i in ids}
@@ -2956,15 +3055,23 @@ class Recall:
         terms = list(dict.fromkeys(t for word in unit.words for t in self._spellings(word)))
         if not terms:
             return []
-        query = " OR ".join(f'"{term}"' for term in terms)
         rows = self._index.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words) LIMIT ?",
-                                   (query, CANDIDATES))
+                                   (" OR ".join(terms), CANDIDATES))
         return [self._ids[row] for row, in rows]
 
     def _spellings(self, word: Word) -> list[str]:
         """The word and its family as they may stand in a record."""
-        families = _FAMILY_OF.of(word.stem)
-        return [word.text.lower().replace("’", "'"), *(w for n in families for w in FAMILIES[n].split())]
+        own = [f'"{word.text.lower()}"', *([f'"{word.stem}" *'] if len(word.stem) >= 5 else []),
+               *(f'"{term}"' for term in self._find_slips(word.stem))]
+        return own + [f'"{w}"' for n in word.families for w in FAMILIES[n].split()]
+
+    def _find_slips(self, stem: str) -> list[str]:
+        """Words of the records that a slip of the finger sets apart from one that no record has."""
+        if len(stem) < 6:
+            return []
+        terms = [term for term, in self._index.execute(
+            "SELECT term FROM terms WHERE term >= ? AND term < ?", (stem[0], stem[0] + "\U0010ffff"))]
+        return [] if stem in terms else [term for term in terms if _is_one_slip(stem, stem_word(term))]
 
     def _shape(self, record: Record) -> _Shape:
         if record.id not in self._shapes:
@@ -2972,18 +3079,25 @@ class Recall:
         return self._shapes[record.id]
 
 
+def _keep_sure(unit: Unit, scored: Sequence[Match]) -> list[Match]:
+    """Of matches by words: those with two words of the question, or with one that few records have."""
+    rare = len([m for m in scored if m.score >= WORDS_SURE]) <= 2
+    return [m for m in scored if rare or len(unit.words) - len(m.missing) >= 2]
+
+
 def _open_index() -> sqlite3.Connection:
     import sqlite3
     index = sqlite3.connect(":memory:", check_same_thread=False)
-    index.execute("CREATE VIRTUAL TABLE words USING fts5(text, tokenize='porter unicode61 remove_diacritics 2')")
+    index.execute("CREATE VIRTUAL TABLE words USING"
+                  " fts5(text, tokenize='porter unicode61 remove_diacritics 2')")
+    index.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(words, row)")
     return index
 
 
-def _build_unit_vector(vector: Sequence[float]) -> array[float]:
-    from array import array
+def _build_unit_vector(vector: Sequence[float]) -> tuple[float, ...]:
     from math import hypot
     length = hypot(*vector) or 1.0
-    return array("f", [x / length for x in vector])
+    return tuple(x / length for x in vector)
 
 
 def _keep_best(kept: dict[str, Match], matches: Iterable[Match]) -> None:
@@ -2997,57 +3111,71 @@ def _rank(matches: Iterable[Match]) -> list[Match]:
 
 
 def _supports(shape: _Shape, word: Word) -> bool:
-    """True if the record has the word, one of its family, or one that begins like it."""
-    if word.stem in shape.stems or shape.families & _FAMILY_OF.of(word.stem):
+    """True if the record has the word, one of its family, or one that is spelt like it."""
+    if word.stem in shape.stems or shape.families & word.families:
         return True
-    return len(word.stem) >= 4 and any(_is_alike(word.stem, stem) for stem in shape.stems)
+    return len(word.stem) >= 4 and any(stem[0] == word.stem[0] and _is_alike(word.stem, stem)
+                                       for stem in shape.stems)
 
 
 def _is_alike(one: str, other: str) -> bool:
+    """True if the one begins with the other (`bath`, `bathroom`) or is the other with a slip in it."""
     short, long = sorted((one, other), key=len)
-    if len(short) >= 4 and long.startswith(short) and len(long) - len(short) <= 5:
-        return True
-    return len(short) >= 6 and len(long) - len(short) <= 1 and _is_one_slip(short, long)
+    if long.startswith(short):
+        return len(long) - len(short) <= 5 and (len(short) >= 5 or len(short) == 4 and len(long) >= 7)
+    return len(short) >= 6 and _is_one_slip(short, long)
 
 
-def _is_one_slip(short: str, long: str) -> bool:
-    """True if one letter too many, missing, wrong or swapped makes the one word of the other."""
+def _is_one_slip(one: str, other: str) -> bool:
+    """True if a letter too many or two letters swapped (in long words a wrong one) tell the two apart."""
+    short, long = sorted((one, other), key=len)
+    if len(long) - len(short) > 1:
+        return False
     at = next((n for n, letter in enumerate(short) if letter != long[n]), len(short))
     if len(short) < len(long):
         return short[at:] == long[at + 1:]
-    return short[at + 1:] == long[at + 1:] or short[at:at + 2] == long[at:at + 2][::-1] and short[at + 2:] == long[at + 2:]
+    return len(long) >= 8 and short[at + 1:] == long[at + 1:] or _is_swap(short, long)
 
 
-# --- near misses: each rule names what sets the record apart, or nothing
+def _is_swap(one: str, other: str) -> bool:
+    at = next((n for n, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))
+    return one[at:at + 2] == other[at:at + 2][::-1] and one[at + 2:] == other[at + 2:]
+
+
+# Near misses: each rule sees one way in which a record is about something beside the question.
 
 
 def is_near_miss(unit: Unit, match: Match, shape: _Shape) -> bool:
     """True if the record is about something beside the question, which it must not answer (P5)."""
     lacking = [word for word in unit.words if word.text in match.missing]
-    if len(lacking) == len(unit.words):
-        return False  # said in other words altogether: nothing to tell the two apart by
+    if len(lacking) == len(unit.words):  # said in other words altogether
+        return _is_sibling(unit, lacking, match.record, shape)
     return any(rule(unit, lacking, match.record, shape) for rule in NEAR_RULES)
 
 
 def _is_sibling(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
-    """The other one of its sort: the bathroom's tap, the second lesson, the godfather."""
+    """The other one of its sort: the bathroom's tap. What its like took the place of is no such thing."""
+    if record.replaces or record.replaced_by:
+        return False
     here = frozenset(n for word in unit.words if word not in lacking for n in _SIBLING_OF.of(word.stem))
     return any(_SIBLING_OF.of(word.stem) & (shape.siblings - here) for word in lacking)
 
 
 def _is_other_value(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
     """Asked about Mondays, found on Tuesdays: another thing, unless the day is what is asked."""
-    open_question = re.match(r"\W*(?:and |so |but )*(?:what|where|who|how|why)\b(?! (?:day|colou?r|time|month))",
-                             unit.text, re.I)
-    return any(_VALUE_OF.of(word.stem) & shape.values and (open_question or word.role == "modifier")
+    is_open = re.match(r"\W*(?:and |so |but )*(?:what|where|who|how|why)\b(?! (?:day|colou?r|time|month))",
+                       unit.asked, re.I)
+    return any(_VALUE_OF.of(word.stem) & shape.values and (is_open or word.role == "modifier")
                for word in lacking)
 
 
 def _is_half_a_pair(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
-    """The question's "sick days" where the record has only days."""
+    """The question's "sick days" where the record has days; its "violin lesson" where a note has a violin."""
     for one, two in zip(unit.words, unit.words[1:], strict=False):
-        if one.role == "modifier" and two.role == "head" and (one in lacking) != (two in lacking):
-            return one in lacking or record.kind == "note"
+        if one.role == "modifier" and one in lacking and two.stem in shape.stems:
+            return True
+        if two.role == "head" and two in lacking and one.stem in shape.stems and record.kind == "note":
+            return True
     return False
 
 
@@ -3057,11 +3185,12 @@ def _is_other_name(unit: Unit, lacking: Sequence[Word], record: Record, shape: _
 
 def _is_other_side(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
     """The matter is there, what is asked of it is not: who, when, how much."""
-    if lacking or record.kind not in ("decision", "note", "observation") or re.search(ABOUT_RECORD, unit.text, re.I):
+    if lacking or record.kind not in ("decision", "note", "observation"):
         return False
-    if re.search(r"\b(?:no|not|never|nobody|n't)\b", record.text or "", re.I):
+    text = record.text or ""
+    if re.search(ABOUT_RECORD, unit.asked, re.I) or re.search(r"\b(?:no|not|never|nobody|n't)\b", text, re.I):
         return False
-    return any(re.search(asked, unit.text, re.I) and not re.search(has, record.text or "", re.I)
+    return any(re.search(asked, unit.asked, re.I) and not re.search(has, text, re.I)
                for _, asked, has in ASKED_FOR)
 
 
@@ -3069,37 +3198,123 @@ NEAR_RULES: tuple[Callable[[Unit, Sequence[Word], Record, _Shape], bool], ...] =
     _is_sibling, _is_other_value, _is_half_a_pair, _is_other_name, _is_other_side)
 
 
-# --- matters
+# The chat model as third finder. Words and vectors cannot tell a sibling from a synonym; a small chat model
+# that is shown examples of both as earlier turns mostly can, one note at a time. Its no moves a match to the
+# near misses; it never brings up a record that code did not find.
+
+PICK_RULE = (
+    "You are told a note and a question. Answer yes if both are about the very same thing, even in other "
+    "words. Answer no if the question is about another thing than the note, of the same sort or nearby.")
+PICK_EXAMPLES = (
+    ("The shed gets a new roof.", "Which roof felt goes on the shed?", "yes"),
+    ("The shed gets a new roof.", "When does the garage get its roof?", "no"),
+    ("proposal: sell the Volvo", "am I getting rid of the car?", "yes"),
+    ("Anna has maths on Monday.", "When does Paul have maths?", "no"),
+    ("We eat at noon on Sundays.", "What time is lunch at the weekend?", "yes"),
+    ("The gas bill is paid by card.", "How do I pay the phone bill?", "no"),
+)
+PICK_SCHEMA: Mapping[str, Any] = {
+    "type": "object", "properties": {"same": {"type": "string", "enum": ["yes", "no"]}}, "required": ["same"]}
+
+
+def find_doubtful(question: str, found: Found) -> tuple[Match, ...]:
+    """The matches on record that have some of the question's words and lack others, best first.
+
+    One that shares no word with the question was found by its sense alone: nothing to doubt it by.
+    """
+    words = {word.text for word in build_units(question)[0].words}
+    return tuple(match for match in found.on_record
+                 if words & set(match.missing) and words - set(match.missing))
+
+
+def is_doubtful(question: str, found: Found) -> bool:
+    """True if the best match is one that a second look may turn into a near miss."""
+    return bool(found.on_record) and found.on_record[0] in find_doubtful(question, found)
+
+
+def build_pick_messages(question: str, match: Match) -> list[dict[str, str]]:
+    """The turns that ask whether a match is what was asked about; to be sent behind the talk's system message
+    with PICK_SCHEMA as format."""
+    note, asked = shorten(clean_line(match.record.text or ""), 400), shorten(clean_line(question), 400)
+    turns = []
+    for number, (text, example, answer) in enumerate(PICK_EXAMPLES):
+        rule = "" if number else f"{PICK_RULE}\n"
+        turns += [{"role": "user", "content": f"{rule}Note: {text}\nQuestion: {example}"},
+                  {"role": "assistant", "content": json.dumps({"same": answer})}]
+    return [*turns, {"role": "user", "content": f"Note: {note}\nQuestion: {asked}"}]
+
+
+def load_pick(reply: str) -> bool:
+    """False if the reply is a plain no: a broken one leaves a match where it is."""
+    try:
+        value = json.loads(reply)
+    except ValueError:
+        return True
+    return not (isinstance(value, dict) and value.get("same") == "no")
+
+
+def move_unpicked(found: Found, ids: Iterable[str]) -> Found:
+    """`found` with the matches called `ids` among the near misses."""
+    out = set(ids)
+    moved = [match for match in found.on_record if match.record.id in out]
+    return Found(tuple(match for match in found.on_record if match.record.id not in out),
+                 tuple(_rank([*moved, *found.near]))[:NEAR_LIMIT])
+
+
+# Matters
 
 
 def build_matters(found: Found, find: Callable[[str], Record | None]) -> list[Matter]:
-    """The matters of what is on record, in the order found; a reversed decision comes with its partner.
+    """The matters of what is on record, best first; a replaced decision comes with what holds now.
 
-    `find` looks a record up by id. A decision that was replaced stands before what replaced it.
+    `find` looks a record up by id. Of a line of replacements the one that fits best is shown, before
+    the newest; the matter is `reversed` if any but the newest was found. A proposal and a later decision
+    in its very words are one matter, `decided`.
     """
-    matters: list[Matter] = []
-    taken: set[str] = set()
-    matched = {match.record.id for match in found.on_record}
+    lines: dict[str, Record] = {}
     for match in found.on_record:
-        if match.record.id in taken:
+        newest = _find_newest(match.record, find)
+        if newest.id not in lines or lines[newest.id].id == newest.id:
+            lines[newest.id] = match.record
+    matters = [_build_matter(record, _find_newest(record, find)) for record in lines.values()]
+    return _join_settled(matters)
+
+
+def _build_matter(record: Record, newest: Record) -> Matter:
+    records = (record,) if record.id == newest.id else (record, newest)
+    return Matter(record.standing, records)
+
+
+def _find_newest(record: Record, find: Callable[[str], Record | None]) -> Record:
+    """What took the place of a record in the end, or the record itself."""
+    seen = {record.id}
+    while record.replaced_by and record.replaced_by not in seen and (after := find(record.replaced_by)):
+        if not after.text:
+            break
+        seen.add(after.id)
+        record = after
+    return record
+
+
+def _join_settled(matters: Sequence[Matter]) -> list[Matter]:
+    """Put a proposal before the decision that settled it, as one matter."""
+    decisions = [m.records[-1] for m in matters if m.standing == "decided"]
+    settled = {m.records[0].id: by for m in matters if m.records[0].kind == "proposal"
+               for by in decisions if is_settled_by(m.records[0], by)}
+    joined = []
+    for matter in matters:
+        if matter.records[0].id in settled:
             continue
-        records = _build_line(match.record, matched, find)
-        taken |= {record.id for record in records}
-        matters.append(Matter(records[0].standing, records))
-    return matters
+        before = [m.records[0] for m in matters if settled.get(m.records[0].id) is matter.records[-1]]
+        joined.append(Matter(matter.standing, (*before, *matter.records)))
+    return joined
 
 
-def _build_line(record: Record, matched: set[str], find: Callable[[str], Record | None]) -> tuple[Record, ...]:
-    """The oldest matched decision of a line of replacements, and what holds now."""
-    oldest = record
-    while oldest.replaces and (before := find(oldest.replaces)) and before.text:
-        oldest = before
-        if oldest.id in matched:
-            record = oldest
-    newest = record
-    while newest.replaced_by and (after := find(newest.replaced_by)):
-        newest = after
-    return (record,) if newest.id == record.id else (record, newest)
+def is_settled_by(proposal: Record, decision: Record) -> bool:
+    """True if a later decision has all that the proposal names, two words at the least."""
+    words = build_search_words(proposal.text or "")
+    shape = _build_shape(decision)
+    return decision.at > proposal.at and len(words) >= 2 and all(_supports(shape, word) for word in words)
 
 
 # --- 9. Tools ------------------------------------------------------------------------------------
@@ -7918,8 +8133,10 @@ class Finder:
     """Recall for one talk: words at once, vectors when an embedding model is there, ids picked last."""
 
     def __init__(self, records: Records, model: Model | None) -> None:
+        from threading import Lock
         self.records, self.model = records, model
         self.recall = Recall(())
+        self._lock = Lock()  # vectors come from a thread in the background
         self.embed_model = ""
         self._seen: tuple[str, ...] | None = None
 
@@ -7934,12 +8151,14 @@ class Finder:
         seen = tuple(f"{r.id}{r.state}{r.standing}" for r in live)
         if seen != self._seen:
             self._seen = seen
-            self.recall.update(live)
+            with self._lock:
+                self.recall.update(live)
 
     def find(self, question: str, context: Sequence[str]) -> Found:
         """What code alone finds, at once."""
         listed = find_listed(question, self.records.live())
-        return listed or self.recall.find(question, context)
+        with self._lock:
+            return listed or self.recall.find(question, context)
 
     def find_more(self, question: str, context: Sequence[str]) -> Found | None:
         """What vectors add; None without an embedding model or when it does not answer in time."""
@@ -7949,7 +8168,8 @@ class Finder:
             vectors = self.model.embed(self.embed_model, self.recall.build_question_texts(question))
         except Failure:
             return None
-        return self.recall.find(question, context, vectors)
+        with self._lock:
+            return self.recall.find(question, context, vectors)
 
     def embed_records(self, limit: int = VECTOR_RECORDS, *, seconds: float = 1e9) -> None:
         """Make the vectors that are missing for the newest records, for at most `seconds`."""
@@ -7962,7 +8182,8 @@ class Finder:
                 if not batch:
                     return
                 vectors = self.model.embed(self.embed_model, self.recall.build_texts(batch))
-                self.recall.add_vectors([record.id for record in batch], vectors)
+                with self._lock:
+                    self.recall.add_vectors([record.id for record in batch], vectors)
         except Failure:
             return
 
@@ -8266,6 +8487,8 @@ def _find_late(talk: Talk, asked: Asked, view: View, found: Found,
     if more is None:
         return found, matters
     shown = set(_list_ids(matters))
+    if talk.home.settings.second_look:
+        more = _look_again(talk, asked.text, more, shown)
     new = tuple(m for m in build_matters(more, talk.records.find)
                 if not shown & {record.id for record in m.records})
     if new:
@@ -8274,6 +8497,27 @@ def _find_late(talk: Talk, asked: Asked, view: View, found: Found,
         shown |= set(_list_ids(new))
     near = tuple(m for m in more.near if m.record.id not in shown)
     return Found((*found.on_record, *more.on_record), near), (*matters, *new)
+
+
+def _look_again(talk: Talk, question: str, found: Found, shown: set[str]) -> Found:
+    """In a narrow band the model says whether a match is what was asked about; a plain no makes it near.
+
+    What is shown already stays. A model that does not answer changes nothing.
+    """
+    if talk.model is None or not is_doubtful(question, found):
+        return found
+    denied = []
+    for match in find_doubtful(question, found):
+        if match.record.id in shown:
+            continue
+        messages = [talk.messages()[0], *build_pick_messages(question, match)]
+        try:
+            reply = talk.model.chat(messages, talk.toolbox.offered(), format=PICK_SCHEMA)
+        except Failure:
+            return found
+        if not load_pick(reply.text):
+            denied.append(match.record.id)
+    return move_unpicked(found, denied)
 
 
 def _log_question(talk: Talk, asked: Asked, outcome: Outcome) -> None:

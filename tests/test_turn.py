@@ -353,3 +353,25 @@ def test_what_have_i_decided_is_listed_from_the_file(desk: Desk) -> None:
     desk.talk = desk.open()
     _, view = desk.ask("What have I decided so far?")
     assert view.shown[0][1][0] == ["d1", "d2"]
+
+
+@pytest.mark.parametrize(("reply", "standing"), [('{"same": "no"}', "no_record"), ('{"same": "yes"}', "decided")])
+def test_a_second_look_moves_a_doubtful_match_to_near(tmp_path: Path, reply: str, standing: str) -> None:
+    """P5: the model may only take a match off the block, never put words or a standing there."""
+    class Vectors(companion.Recall):
+        def find(self, question: str, context: Any = (), question_vectors: Any = None) -> companion.Found:
+            record = next(iter(self.records.values()))
+            match = companion.Match(record, 0.7, "vectors", ("bathroom",))
+            return companion.Found((match,) if question_vectors else (), ())
+
+    with StubOllama(stub.answer(reply), stub.answer("Nothing is on record about the bathroom tap."),
+                    stub.answer("You decided to replace the kitchen tap.")) as server:
+        desk = Desk(tmp_path, server, second_look=True)
+        companion.decide(desk.records, "replace the kitchen tap", TYPED)
+        desk.talk = desk.open()
+        desk.talk.finder.recall, desk.talk.finder.embed_model = Vectors(desk.records.recallable()), "nomic-embed-text"
+        desk.talk.finder.refresh()
+        outcome, _ = desk.ask("Is the bathroom tap being replaced?")
+    form = companion.build_ask_json(outcome)
+    assert form["standing"] == standing and [r["id"] for r in form["near"]] == (["d1"] if standing == "no_record" else [])
+    assert desk.bodies()[0]["format"] == companion.PICK_SCHEMA and not (desk.home.logs / "x").exists()

@@ -1,0 +1,381 @@
+"""Recall: which records a question touches, and which only lie near it (P5, P11)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import companion
+
+BLANK: dict[str, Any] = dict.fromkeys(companion.Record._fields)
+STANDING = {"decision": "decided", "proposal": "undecided", "preference": "preference", "note": "note"}
+
+
+def make_record(record_id: str, kind: str, text: str | None, **facts: Any) -> companion.Record:
+    base = BLANK | {"id": record_id, "kind": kind, "text": text, "author": "owner", "path": "repl:/remember",
+                    "input": "typed", "at": f"2026-01-01T00:{int(record_id[1:]) % 60:02}:00.000Z",
+                    "state": "live", "confirmed": True, "standing": STANDING[kind]}
+    return companion.Record(**(base | facts))
+
+
+def make_home(*lines: str) -> list[companion.Record]:
+    """Records from "decision: text" lines; ids count up as in the ledgers."""
+    counts = {"m": 0, "d": 0}
+    records = []
+    for line in lines:
+        kind, text = line.split(": ", 1)
+        letter = "d" if kind == "decision" else "m"
+        counts[letter] += 1
+        records.append(make_record(f"{letter}{counts[letter]}", kind, text))
+    return records
+
+
+def ids(matches: Sequence[companion.Match]) -> list[str]:
+    return [match.record.id for match in matches]
+
+
+CONCEPTS = ("guitar amplifier music", "sailing mast harbour", "tax accountant return", "tent camping stove")
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    """A stub: one dimension for each concept, and one that all texts share."""
+    return [[1.0 + 8.0 * sum(word in text.lower() for word in concept.split()) for concept in CONCEPTS]
+            + [0.5] for text in texts]
+
+
+def with_vectors(records: Sequence[companion.Record]) -> companion.Recall:
+    recall = companion.Recall(records, "nomic-embed-text")
+    missing = recall.missing_vectors()
+    recall.add_vectors([r.id for r in missing], embed(recall.build_texts(missing)))
+    return recall
+
+
+def ask(recall: companion.Recall, question: str) -> companion.Found:
+    return recall.find(question, (), embed(recall.build_question_texts(question)))
+
+
+# words alone
+
+@pytest.mark.parametrize(("line", "question"), [
+    ("decision: The hedge is trimmed in August.", "did we decide when to trim the hedges?"),
+    ("decision: We sell the vehicle.", "am I getting rid of the car?"),
+    ("proposal: spend the fall holidays in Wales", "where do we go for the autumn vacation"),
+    ("decision: I took the museum job.", "so the museum, I am working there, aren't I?"),
+    ("note: the passports are in the blue folder", "where are the pasports?"),
+    ("preference: dissertation chapters as PDF", "in which form do I like disertation chapters?"),
+    ("decision: No lodgers in the attic.", "I never said no lodgers, did I?"),
+    ("proposal: move the wiki to the new host, not decided", "is the wiki migration decided?"),
+])
+def test_words_alone_find_what_is_said_in_other_forms(line: str, question: str) -> None:
+    found = companion.Recall(make_home(line, "note: the piano was tuned in March")).find(question)
+    assert [match.record.text for match in found.on_record] == [line.split(": ", 1)[1]]
+    assert found.on_record[0].finder == "words"
+
+
+@pytest.mark.parametrize("question", [
+    "good morning, how are you?", "write me a poem about the sea", "thanks!", "", "?!", "did I decide that?",
+    'NEAR("a" OR *) AND -', "what is the capital of Peru?", "\x00\x1b[2J", "ok",
+])
+def test_an_ordinary_message_touches_nothing(question: str) -> None:
+    recall = companion.Recall(make_home("decision: The shed is painted green.", "preference: plain answers"))
+    assert recall.find(question) == companion.Found((), ())
+
+
+def test_an_import_is_found_by_its_evidence_too() -> None:
+    record = make_record("m1", "note", "he likes it dark", evidence="please keep the terminal black")
+    assert ids(companion.Recall([record]).find("what about the terminal?").on_record) == ["m1"]
+
+
+def test_more_than_one_thing_asked_gives_more_than_one_match() -> None:
+    recall = companion.Recall(make_home("decision: The kiln is sold.", "proposal: a pottery wheel, undecided",
+                                        "note: clay is in the cellar"))
+    assert set(ids(recall.find("What about the kiln and the pottery wheel?").on_record)) == {"d1", "m1"}
+
+
+def test_a_question_about_likings_finds_the_few_there_are() -> None:
+    question = "how do I like my summaries?"
+    few = companion.Recall(make_home("preference: bullets", "note: tent"))
+    assert ids(few.find(question).on_record) == ["m1"]
+    many = make_home(*[f"preference: liking {n}" for n in range(4)])
+    assert companion.Recall(many).find(question).on_record == ()
+    assert companion.Recall(many[:1]).find("how tall is the tower?").on_record == ()
+
+
+def test_the_block_holds_at_most_three() -> None:
+    recall = companion.Recall(make_home(*[f"note: the lighthouse, part {n}" for n in range(9)]))
+    assert len(recall.find("what of the lighthouse?").on_record) == 3
+
+
+# near misses: named, never on record (P5)
+
+@pytest.mark.parametrize(("line", "question", "missing"), [
+    ("decision: The attic window is replaced in June.", "when is the cellar window replaced?", "cellar"),
+    ("decision: My aunt inherits the clock.", "what does my uncle inherit?", "uncle"),
+    ("decision: The cello lesson is on Monday.", "did we settle the flute lesson?", "flute"),
+    ("decision: The winter concert is in the church.", "where is the summer concert?", "summer"),
+    ("decision: Staff get ten days of leave.", "How many compassionate days do staff get?", "compassionate"),
+    ("decision: Rosa has the corner desk.", "which desk does young Viktor have?", "Viktor"),
+    ("note: the ladder is in the barn", "what about the ladder hire?", "hire"),
+])
+def test_another_thing_of_the_same_sort_is_near_and_named(line: str, question: str, missing: str) -> None:
+    found = companion.Recall(make_home(line)).find(question)
+    assert found.on_record == ()
+    assert len(found.near) == 1
+    assert missing in found.near[0].missing
+
+
+@pytest.mark.parametrize(("line", "question"), [
+    ("decision: Minutes are written in plain words.", "who writes the minutes?"),
+    ("decision: The porch is tiled.", "how much may the porch tiles cost?"),
+    ("decision: The canoe is sold.", "when is the canoe sold?"),
+])
+def test_what_the_record_does_not_say_of_its_matter_is_near(line: str, question: str) -> None:
+    found = companion.Recall(make_home(line)).find(question)
+    assert (found.on_record, len(found.near)) == ((), 1)
+
+
+@pytest.mark.parametrize(("line", "question"), [
+    ("decision: Olga writes the minutes.", "who writes the minutes?"),
+    ("decision: The canoe is sold in May.", "when is the canoe sold?"),
+    ("decision: The canoe is sold.", "when did I decide to sell the canoe?"),
+    ("decision: Rehearsal is on Thursdays.", "is rehearsal on Tuesday?"),
+    ("decision: The gate is painted red.", "is the gate going to be blue?"),
+    ("proposal: sell the canoe?", "when is the canoe sold?"),
+])
+def test_a_wrong_guess_about_the_matter_itself_is_no_near_miss(line: str, question: str) -> None:
+    assert len(companion.Recall(make_home(line)).find(question).on_record) == 1
+
+
+# follow-ups
+
+@pytest.mark.parametrize("question", [
+    "and when did I decide that?", "why?", "is it decided?", "And since when?", "did I really say so?"])
+def test_a_follow_up_is_about_the_last_turn(question: str) -> None:
+    recall = companion.Recall(make_home("decision: The kiln is sold.", "proposal: a boat?"))
+    assert ids(recall.find(question, ("d1",)).on_record) == ["d1"]
+    assert recall.find(question, ("d9",)) == companion.Found((), ())
+
+
+def test_a_question_with_a_matter_of_its_own_is_no_follow_up() -> None:
+    recall = companion.Recall(make_home("decision: The kiln is sold.", "proposal: a boat?"))
+    assert ids(recall.find("and what about the boat?", ("d1",)).on_record) == ["m1"]
+
+
+# vectors
+
+def test_vectors_find_what_shares_no_word() -> None:
+    recall = with_vectors(make_home("decision: The amplifier goes.", "note: the mast was varnished"))
+    assert recall.find("still playing the guitar?").on_record == ()
+    found = ask(recall, "still playing the guitar?")
+    assert [m[2:] for m in found.on_record] == [("vectors", ("playing", "guitar"))]
+    assert ids(found.on_record) == ["d1"]
+
+
+def test_a_near_miss_stays_one_however_close_its_vector_is() -> None:
+    recall = with_vectors(make_home("decision: The guitar music moves to Friday."))
+    found = ask(recall, "what about the cello music?")
+    assert (ids(found.on_record), ids(found.near)) == ([], ["d1"])
+    assert found.near[0].score > companion.FLOOR
+
+
+def test_the_newest_records_get_their_vectors_first() -> None:
+    recall = companion.Recall(make_home(*[f"note: thing {n}" for n in range(30)]), "nomic-embed-text")
+    assert ids_of(recall.missing_vectors(3)) == ["m30", "m29", "m28"]
+    recall.add_vectors(["m30", "gone"], embed(["a", "b"]))
+    assert ids_of(recall.missing_vectors(3)) == ["m29", "m28"]
+
+
+def ids_of(records: Sequence[companion.Record]) -> list[str]:
+    return [record.id for record in records]
+
+
+def test_texts_carry_the_prefix_that_the_model_wants() -> None:
+    records = make_home("note: tent pegs")
+    recall = companion.Recall(records, "nomic-embed-text:latest")
+    assert recall.build_texts(records) == ["classification: tent pegs"]
+    assert recall.build_question_texts("where are the pegs?") == ["classification: where are the pegs?"]
+    recall.use_embedder("all-minilm")
+    assert recall.build_texts(records) == ["tent pegs"]
+
+
+def test_another_model_drops_the_vectors_of_the_first() -> None:
+    recall = with_vectors(make_home("note: tent pegs"))
+    assert recall.missing_vectors() == []
+    recall.use_embedder("all-minilm")
+    assert len(recall.missing_vectors()) == 1
+
+
+def test_a_vector_of_another_length_is_passed_over() -> None:
+    recall = with_vectors(make_home("note: tent pegs"))
+    assert recall.find("camping?", (), [[1.0, 2.0]]).on_record == ()
+
+
+def test_before_the_vectors_come_only_what_words_are_sure_of_is_shown() -> None:
+    lines = ("decision: The amplifier goes to Nils.", "note: the mast was varnished")
+    question = "does the amplifier fit a doorway?"
+    words_alone = companion.Recall(make_home(*lines)).find(question)
+    assert ids(words_alone.on_record) == ["d1"]
+    assert words_alone.on_record[0].score < companion.WORDS_SURE
+    assert ids(with_vectors(make_home(*lines)).find(question).on_record) == []
+
+
+# following the ledgers
+
+def test_what_is_gone_is_not_found(tmp_path: Any) -> None:
+    """P10, P11: a forgotten or lapsed record leaves with the next update, words and vector."""
+    records = make_home("decision: The kiln is sold.", "note: the kiln is heavy")
+    recall = with_vectors(records)
+    recall.update(records[:1])
+    assert ids(recall.find("what about the kiln?").on_record) == ["d1"]
+    assert "heavy" not in repr(recall._index.execute("SELECT text FROM words").fetchall())
+    assert ids_of(recall.missing_vectors()) == []
+    recall.update([])
+    assert recall.find("what about the kiln?") == companion.Found((), ())
+
+
+def test_a_changed_record_is_found_by_its_new_words_and_standing() -> None:
+    recall = with_vectors(make_home("decision: The kiln is sold."))
+    recall.update([make_record("d1", "decision", "The kiln is sold.", standing="reversed", state="undone")])
+    assert recall.find("the kiln?").on_record[0].record.standing == "reversed"
+    assert recall.missing_vectors() == []
+    recall.update([make_record("d1", "decision", "The loom is sold.")])
+    assert recall.find("the kiln?").on_record == ()
+    assert ids_of(recall.missing_vectors()) == ["d1"]
+
+
+def test_a_record_without_words_is_not_held() -> None:
+    assert companion.Recall([make_record("m1", "note", None)]).records == {}
+
+
+def test_recall_keeps_no_file(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ask(with_vectors(make_home("note: tent pegs")), "where are the tent pegs?")
+    assert list(tmp_path.iterdir()) == []
+
+
+# matters
+
+def build(records: Sequence[companion.Record], *found: str) -> list[tuple[str, list[str]]]:
+    by_id = {record.id: record for record in records}
+    matches = companion.Found(tuple(companion.Match(by_id[i], 1.0, "words", ()) for i in found), ())
+    return [(m.standing, ids_of(m.records)) for m in companion.build_matters(matches, by_id.get)]
+
+
+OLD = {"standing": "reversed", "state": "replaced"}
+REPLACED = [make_record("d1", "decision", "Tea at four.", replaced_by="d2", **OLD),
+            make_record("d2", "decision", "Tea at five.", replaces="d1", replaced_by="d3", **OLD),
+            make_record("d3", "decision", "Tea at six.", replaces="d2")]
+
+
+@pytest.mark.parametrize(("found", "matters"), [
+    (["d1"], [("reversed", ["d1", "d3"])]),
+    (["d2"], [("reversed", ["d2", "d3"])]),
+    (["d3", "d2"], [("reversed", ["d2", "d3"])]),
+    (["d1", "d2", "d3"], [("reversed", ["d1", "d3"])]),
+    (["d2", "d1"], [("reversed", ["d2", "d3"])]),
+    (["d3"], [("decided", ["d3"])]),
+])
+def test_a_replaced_decision_comes_with_what_holds_now(found: list[str], matters: list[Any]) -> None:
+    assert build(REPLACED, *found) == matters
+
+
+def test_a_decision_taken_back_stands_alone_and_reversed() -> None:
+    record = make_record("d1", "decision", "Tea at four.", standing="reversed", state="undone")
+    assert build([record], "d1") == [("reversed", ["d1"])]
+
+
+def test_unlinked_records_are_matters_of_their_own() -> None:
+    records = make_home("decision: Tea at four.", "proposal: coffee at four?")
+    assert build(records, "d1", "m1") == [("decided", ["d1"]), ("undecided", ["m1"])]
+
+
+@pytest.mark.parametrize(("proposal", "decision", "joined"), [
+    ("sell the canoe?", "The canoe is sold to Ida.", True),
+    ("sell the canoe?", "The canoe gets a new varnish.", False),
+    ("a boat?", "The boat is sold.", False),
+])
+def test_a_decision_in_the_very_words_settles_a_proposal(proposal: str, decision: str, joined: bool) -> None:
+    records = [make_record("m1", "proposal", proposal), make_record("d2", "decision", decision)]
+    apart = [("decided", ["d2"]), ("undecided", ["m1"])]
+    assert build(records, "d2", "m1") == ([("decided", ["m1", "d2"])] if joined else apart)
+
+
+def test_a_proposal_after_the_decision_is_open_again() -> None:
+    records = [make_record("d1", "decision", "The canoe is sold."),
+               make_record("m2", "proposal", "sell the canoe after all?")]
+    assert build(records, "d1", "m2") == [("decided", ["d1"]), ("undecided", ["m2"])]
+
+
+# the chat model's second look
+
+def test_only_a_match_with_and_without_the_words_is_doubtful() -> None:
+    recall = with_vectors(make_home("decision: The guitar is replaced."))
+    for question, doubtful in (("is the guitar replaced?", False), ("is the music stand replaced?", True),
+                               ("still playing music?", False)):
+        assert companion.is_doubtful(question, ask(recall, question)) is doubtful, question
+    assert not companion.is_doubtful("is it?", companion.Found((), ()))
+
+
+def test_the_second_look_asks_about_one_note_and_allows_two_answers() -> None:
+    recall = companion.Recall(make_home("decision: The printer is replaced."))
+    match = recall.find("is the plotter replaced?").on_record[0]
+    messages = companion.build_pick_messages("is the\nplotter replaced?", match)
+    assert messages[-1] == {"role": "user",
+                            "content": "Note: The printer is replaced.\nQuestion: is the plotter replaced?"}
+    assert [m["role"] for m in messages] == ["user", "assistant"] * 6 + ["user"]
+    assert companion.PICK_SCHEMA["properties"]["same"]["enum"] == ["yes", "no"]
+
+
+@pytest.mark.parametrize(("reply", "kept"), [
+    ('{"same": "yes"}', True), ('{"same": "no"}', False), ("no", True), ("", True), ("[]", True),
+    ('{"same": 0}', True), ('{"same": "no"', True),
+])
+def test_only_a_plain_no_moves_a_match(reply: str, kept: bool) -> None:
+    assert companion.load_pick(reply) is kept
+
+
+def test_a_match_that_was_not_meant_is_shown_as_near() -> None:
+    found = companion.Recall(make_home("decision: The printer is replaced.")).find("is the plotter replaced?")
+    moved = companion.move_unpicked(found, ["d1"])
+    assert (ids(moved.on_record), ids(moved.near)) == ([], ["d1"])
+    assert companion.move_unpicked(found, []) == found
+
+
+# plain helpers
+
+@pytest.mark.parametrize(("one", "other"), [
+    ("moving", "moved"), ("decided", "decides"), ("lessons", "lesson"), ("parties", "party"),
+    ("Ben's", "Ben"),
+    ("stopped", "stop"), ("classes", "class"), ("taxes", "taxed"),
+])
+def test_stems_meet(one: str, other: str) -> None:
+    assert companion.stem_word(one) == companion.stem_word(other)
+
+
+@pytest.mark.parametrize(("question", "text"), [
+    ("have I decided on the hall carpet?", "the hall carpet?"),
+    ("the loan has new terms, is that settled?", "the loan has new terms?"),
+    ("the hall carpet is grey, isn't it?", "the hall carpet is grey?"),
+    ("the carpet?", "the carpet?"),
+])
+def test_the_asking_is_taken_out_of_the_question(question: str, text: str) -> None:
+    assert companion.build_units(question)[0].text == text
+
+
+# speed, with room for a slow machine (the target is 10 ms)
+
+def test_ten_thousand_records_are_searched_at_once() -> None:
+    chance = random.Random(7)
+    words = [word for line in (*companion.FAMILIES, *companion.SIBLINGS) for word in line.split()]
+    words += [a + b for a in ("ba", "ko", "ri", "ten", "mol") for b in ("dor", "lin", "pex", "sum", "gat")]
+    records = [make_record(f"m{n}", "note", " ".join(chance.choices(words, k=10))) for n in range(10_000)]
+    begun = time.perf_counter()
+    recall = companion.Recall(records)
+    assert time.perf_counter() - begun < 2.0
+    begun = time.perf_counter()
+    assert any(recall.find("when do we repaint the kitchen door at kopex?"))
+    assert time.perf_counter() - begun < 0.25
