@@ -7333,7 +7333,7 @@ def build_retry(findings: Sequence[Finding], matters: Sequence[Matter] = ()) -> 
 def build_stand_in(findings: Sequence[Finding], matters: Sequence[Matter] = ()) -> str:
     """The sentence that stands where prose was withheld."""
     if any(matter.records for matter in matters):
-        return " ".join(map(build_statement, matters))
+        return "\n".join(map(build_statement, matters))
     if any(finding.rule == "claims_write" for finding in findings):
         return "Nothing was saved; /remember saves."
     return "Nothing on record."
@@ -8552,7 +8552,7 @@ def _answer(talk: Talk, asked: Asked, outcome: Outcome, view: View) -> Outcome:
 def _answer_from_record(outcome: Outcome) -> Outcome:
     """No model: code says what stands (issue: the chat starts and answers from the record)."""
     said = [build_statement(matter) for matter in outcome.matters]
-    return outcome._replace(answer=" ".join(said) or "Nothing on record.", record_only=True)
+    return outcome._replace(answer="\n".join(said) or "Nothing on record.", record_only=True)
 
 
 def build_facts(talk: Talk, outcome: Outcome) -> Facts:
@@ -9573,9 +9573,10 @@ class Display:
         self.put([Row(((text, style),))])
 
     def lines(self, texts: Iterable[str]) -> None:
-        """Print each text on a line of its own."""
+        """Print each text on a line of its own; what is wrapped of one that is set in stays set in."""
         for text in texts:
-            self.line(text)
+            indent = len(text) - len(text.lstrip(" "))
+            self.put([Row(((text, ""),), indent + 2 if indent else 0)])
 
     def notice(self, text: str) -> None:
         """Print a sentence of the program's own, set back from the talk."""
@@ -9616,11 +9617,12 @@ class Display:
     def page(self, markdown: str) -> None:
         """Print a whole Markdown text, such as a report; lines set in by four blanks as they are."""
         stream = self.open_stream()
-        for line in markdown.split("\n"):
+        *lines, last = markdown.split("\n")
+        for line in (*(f"{line}\n" for line in lines), last):
             if line.startswith("    ") and self.is_terminal:
-                stream.put_verbatim(line)
+                stream.put_verbatim(line.removesuffix("\n"))
             else:
-                stream.feed(f"{line}\n")
+                stream.feed(line)
         stream.close()
 
     def table(self, head: Sequence[str], cells: Sequence[Sequence[str]],
