@@ -196,7 +196,8 @@ def normalise_host(text: str) -> str:
     if host.rstrip(".") in ("", "0.0.0.0", "::", "localhost"):
         host = "127.0.0.1"
     port = port or {"http": "80", "https": "443"}.get(scheme, "11434")
-    if scheme not in ("", "http", "https") or not port.isdigit() or not 0 < int(port) < 65536 or not re.fullmatch(r"[\w.:-]+", host):
+    if scheme not in ("", "http", "https") or not port.isdigit() or not 0 < int(port) < 65536 \
+            or not re.fullmatch(r"[\w.:-]+", host):
         raise ValueError(f"the Ollama address {hide_secrets(text)!r} cannot be read; use one like 127.0.0.1:11434")
     return f"{scheme or 'http'}://{'[' + host + ']' if ':' in host else host}:{port}"
 
@@ -8189,9 +8190,11 @@ class Finder:
 
 
 _LISTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"what (?:all )?(?:have|did|had) i (?:actually |ever )?(?:decided?|settled?)(?: on)?(?: so far| already| yet| lately)?"
+    (r"what (?:all )?(?:have|did|had) i (?:actually |ever )?(?:decided?|settled?)(?: on)?"
+     r"(?: so far| already| yet| lately)?"
      r"|(?:list|show)(?: me)?(?: all)?(?: of)? my decisions|what are my decisions", ("decided",)),
-    (r"what (?:are|were) my preferences|what do i prefer|(?:list|show)(?: me)?(?: all)? my preferences", ("preference",)),
+    (r"what (?:are|were) my preferences|what do i prefer|(?:list|show)(?: me)?(?: all)? my preferences",
+     ("preference",)),
     (r"what(?:'s| is)(?: still)? (?:open|undecided)|what have i not decided(?: yet)?"
      r"|(?:list|show)(?: me)?(?: all)? my proposals|what are my proposals", ("undecided",)),
 )
@@ -8694,7 +8697,8 @@ def _build_sent_arguments(call: ToolCall) -> dict[str, Any]:
 def _run_calls(talk: Talk, view: View, reply: Reply, calls: Sequence[ToolCall],
                sent: list[dict[str, Any]]) -> None:
     """Run each call and add the exchange to what is sent."""
-    shaped = [{"function": {"name": shorten(call.name, 60), "arguments": _build_sent_arguments(call)}} for call in calls]
+    shaped = [{"function": {"name": shorten(call.name, 60), "arguments": _build_sent_arguments(call)}}
+              for call in calls]
     sent.append({"role": "assistant", "content": "" if reply.calls else reply.text,
                  **({"tool_calls": shaped} if reply.calls else {})})
     for call in calls:
@@ -11079,7 +11083,8 @@ def cmd_decide(chat: Chat, words: str, origin: Origin) -> None:
     hedge = find_hedge(text)
     if hedge and chat.insist != words:
         chat.insist = words
-        chat.display.line(f"“{clean_line(hedge)}” leaves it open, so nothing was recorded. The same /decide again records it; "
+        chat.display.line(f"“{clean_line(hedge)}” leaves it open, so nothing was recorded. "
+                          "The same /decide again records it; "
                           "as a proposal it would be:")
         chat.offer(f"/remember proposal: {text}")
         return
@@ -11121,7 +11126,8 @@ def cmd_seal(chat: Chat, words: str, origin: Origin) -> None:
     if not first or first != again:
         raise Refused("No passphrase was given." if not first else "The two are not the same.", "Nothing was sealed.")
     line = seal_decisions(chat.records, first, origin)
-    chat.display.line(f"Sealed from line {line['seq']} on. {render_fingerprint('decisions', chat.records.decisions.head)}")
+    chat.display.line(f"Sealed from line {line['seq']} on. "
+                      f"{render_fingerprint('decisions', chat.records.decisions.head)}")
 
 
 def cmd_memory(chat: Chat, words: str, origin: Origin) -> None:
