@@ -531,15 +531,18 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def append_bytes(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Add `data` at the end of `path`. A write that does not fit is taken back. Raises StorageFailed."""
+def append_bytes(path: Path, data: bytes, *, sync: bool = True, is_line: bool = False) -> None:
+    """Add `data` at the end of `path`. A write that does not fit is taken back. Raises StorageFailed.
+
+    With `is_line` half a line that a crash left is closed first, never glued to this one.
+    """
     try:
-        is_new = check_regular(path) is None
-        descriptor = _open_to_write(path, os.O_WRONLY | os.O_APPEND)
+        descriptor = _open_to_write(path, os.O_RDWR | os.O_APPEND)
         try:
             before = os.fstat(descriptor).st_size
+            torn = is_line and before > 0 and os.pread(descriptor, 1, before - 1) != b"\n"
             try:
-                _write_all(descriptor, data)
+                _write_all(descriptor, b"\n" + data if torn else data)
                 if sync:
                     os.fsync(descriptor)
             except OSError:
@@ -547,22 +550,22 @@ def append_bytes(path: Path, data: bytes, *, sync: bool = True) -> None:
                 raise
         finally:
             os.close(descriptor)
-        if is_new and sync:
+        if sync and not before:
             sync_folder(path.parent)
     except OSError as error:
         raise _storage_failure(path, error, "written") from error
 
 
 def append_line(path: Path, text: str, *, sync: bool = True) -> None:
-    """Add one line to a log. Half a line that a crash left is closed first, never glued to this one."""
-    state = check_regular(path)
-    torn = state is not None and state.st_size > 0 and load_bytes(path, 1, state.st_size - 1) != b"\n"
-    append_bytes(path, (b"\n" if torn else b"") + text.encode("utf-8", "surrogatepass") + b"\n",
-                 sync=sync)
+    """Add one line to a log."""
+    append_bytes(path, text.encode("utf-8", "surrogatepass") + b"\n", sync=sync, is_line=True)
 
 
-def replace_bytes(path: Path, data: bytes) -> None:
-    """Put `data` in place of `path` at one stroke: a reader sees the old or the new, whole."""
+def replace_bytes(path: Path, data: bytes, *, sync_name: bool = True) -> None:
+    """Put `data` in place of `path` at one stroke: a reader sees the old or the new, whole.
+
+    Without `sync_name` a power cut may bring the old file back, whole as well.
+    """
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
         check_regular(path)
@@ -574,7 +577,8 @@ def replace_bytes(path: Path, data: bytes) -> None:
         finally:
             os.close(descriptor)
         os.replace(temporary, path)
-        sync_folder(path.parent)
+        if sync_name:
+            sync_folder(path.parent)
     except OSError as error:
         remove_file(temporary)
         raise _storage_failure(path, error, "written") from error
@@ -1230,10 +1234,10 @@ class Ledger:
         self.torn = b""
 
     def save_head(self) -> None:
-        """Put the head into heads.json, then into the event log."""
+        """Put the head into heads.json, then into the event log, which the next sync takes along."""
         seal = {"seal": self.seal["seq"]} if self.seal is not None else {}
         save_head(self.home, self.name, self.head, seal)
-        log_event(self.home, "ledger_append", sync=True, ledger=self.name, seq=self.head.seq,
+        log_event(self.home, "ledger_append", sync=bool(seal), ledger=self.name, seq=self.head.seq,
                   hash=self.head.hash, **seal)
 
     def erase(self) -> int:
@@ -1301,8 +1305,12 @@ def accept_ledger(ledger: Ledger) -> Path:
 
 def load_heads(home: Home) -> dict[str, Head]:
     """The heads in memory/heads.json; those that cannot be read are left out."""
+    return _build_heads(_load_heads_table(home))
+
+
+def _build_heads(table: Mapping[str, Any]) -> dict[str, Head]:
     heads = {}
-    for name, entry in _load_heads_table(home).items():
+    for name, entry in table.items():
         if isinstance(entry, dict) and type(entry.get("seq")) is int and isinstance(
                 entry.get("hash"), str):
             heads[name] = Head(entry["seq"], entry["hash"])
@@ -1321,14 +1329,17 @@ def save_head(home: Home, name: str, head: Head, seal: Mapping[str, int],
               accepted_at: str | None = None) -> None:
     """Write one head into heads.json, keeping the other and the time of the last acceptance.
 
-    `seal` is empty or `{"seal": number of the seal's line}`.
+    `seal` is empty or `{"seal": number of the seal's line}`. The name is synced then only: a ledger that
+    is ahead of an older heads.json is fine, and it is a wait less (P9).
     """
     table = _load_heads_table(home)
     before = table.get(name)
     kept = before.get("accepted_at") if isinstance(before, dict) else None
     table[name] = {"seq": head.seq, "hash": head.hash, "at": format_at(home.now()),
                    "accepted_at": accepted_at or kept, **seal}
-    replace_bytes(home.memory / "heads.json", dump_json(table, indent=1).encode() + b"\n")
+    rows = ",\n".join(f" {dump_json(key)}: {dump_json(entry)}" for key, entry in table.items())
+    replace_bytes(home.memory / "heads.json", f"{{\n{rows}\n}}\n".encode(),
+                  sync_name=bool(seal or accepted_at))
 
 
 def render_fingerprint(name: str, head: Head) -> str:
@@ -1338,7 +1349,8 @@ def render_fingerprint(name: str, head: Head) -> str:
 
 def find_witnesses(home: Home, name: str, *, full: bool = False) -> list[Witness]:
     """Every copy of this ledger's head: heads.json, the event log, reports (newest unless `full`)."""
-    heads, entry = load_heads(home), _load_heads_table(home).get(name)
+    table = _load_heads_table(home)
+    heads, entry = _build_heads(table), table.get(name)
     seal = entry.get("seal") if isinstance(entry, dict) else None
     found = [Witness("heads.json", *heads[name], seal if type(seal) is int else 0)] if name in heads else []
     found += _find_event_witnesses(home, name, full)
@@ -1358,24 +1370,18 @@ def _find_event_witnesses(home: Home, name: str, full: bool) -> list[Witness]:
     state = check_regular(path)
     start = 0 if full or state is None else max(0, state.st_size - (1 << 16))
     found: list[Witness] = []
-    for raw in load_bytes(path, start=start).split(b"\n"):
-        if b'"ledger_a' not in raw or name.encode() not in raw:
-            continue
-        witness = _parse_event_witness(raw, name)
-        if witness and b'"ledger_accepted"' in raw:
-            found = []
-        found += [witness] if witness else []
+    text = load_bytes(path, start=start).decode("utf-8", "replace")
+    for event, which, seq, kept, rest in _LEDGER_EVENT.findall(text):
+        if which == name:
+            found = [] if event == "accepted" else found
+            seal = re.search(r'"seal": (\d{1,18})', rest)
+            found.append(Witness("event log", int(seq), kept, int(seal[1]) if seal else 0))
     return found
 
 
-def _parse_event_witness(raw: bytes, name: str) -> Witness | None:
-    try:
-        event = parse_json(raw)
-        if event["ledger"] == name and event["event"] in ("ledger_append", "ledger_accepted"):
-            return Witness("event log", int(event["seq"]), str(event["hash"]), int(event.get("seal", 0)))
-    except (ValueError, KeyError, TypeError):
-        return None
-    return None
+# As log_event writes it; a search of the text, for a chat reads the tail of the log at each decision.
+_LEDGER_EVENT = lazy_pattern(r'^\{"at": "[^"\n]*", "event": "ledger_(append|accepted)", "ledger": "(\w+)", '
+                             r'"seq": (\d{1,18}), "hash": "([^"\n]*)"([^\n]*)', re.M)
 
 
 def build_verdict(ledger: Ledger, witnesses: Sequence[Witness]) -> Verdict:

@@ -266,10 +266,10 @@ def test_a_write_that_fails_leaves_the_bundle_and_the_next_check_finishes_it(tem
     """A full disk while applying: told by StorageFailed, finished later."""
     real = companion.replace_bytes
 
-    def full(path, data):
+    def full(path, data, **more):
         if path.name == "snapshot.json":
             raise companion.StorageFailed(f"{path.name} could not be written: no space left.", "Free some.")
-        real(path, data)
+        real(path, data, **more)
 
     monkeypatch.setattr(companion, "replace_bytes", full)
     with pytest.raises(companion.StorageFailed):
