@@ -7223,6 +7223,8 @@ _GENERAL = (
     r"|\b(?:can|could|would|will) you\b(?! (?:kindly |please )*(?:remind|tell me (?:wh|if)))"
     r"|\b(?:should|could|may|might|shall) (?:i|we)\b|\bdo you\b|\bare you\b(?! (?:sure|the one))"
     r"|\bcan (?:i|we)\b(?! (?:tell|say)\b)"
+    r"|\bwhat (?:did|have|had) (?:i|we) (?:just )?(?:ask(?:ed)?|say|said|type|typed|write|mean|meant)"
+    r"(?: you)?(?: just now| before| earlier| first| last)?\W*$"
     r"|\bif (?:i|we)\b|\bwhen (?:i|we) (?:run|type|try|use|open|press|start|call|click)\b"
     r"|\bwhat is (?:wrong|the (?:difference|meaning|best|point|weather|capital))\b"
     r"|\bam i (?:right|wrong|allowed|able)\b|\bdo (?:i|we) (?:need|have) to\b|\bfor me\b"

@@ -233,7 +233,7 @@ def test_ctrl_c_at_four_moments(open_chat: Open, stub: StubOllama) -> None:
         assert "Stopped. The talk goes on." in owner.prompt()
         assert stub.client_gone.wait(10)
     stub.always = ollama.answer("You asked the third question.")
-    assert "the third question" in owner.say("what did I ask?")
+    assert "the third question" in owner.say("what did I just ask?")
     messages = stub.chats[-1].body["messages"]
     assert [m["role"] for m in messages] == ["system", *("user", "assistant") * 3, "user"]
     assert LONG in messages[-2]["content"]

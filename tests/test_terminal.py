@@ -322,7 +322,7 @@ def test_a_window_resized_in_mid_answer_loses_nothing(open_owner: Open, stub: St
     stub.always = write_half(go)
     owner = open_owner(settings="num_predict = 4000\n", size=(20, 80))
     owner.prompt()
-    owner.send("tell me\r")
+    owner.send("a long list, please\r")
     first = owner.expect("end28.")
     owner.child.setwinsize(20, 50)
     go.set()
@@ -349,7 +349,7 @@ def test_the_scrollback_holds_a_long_answer(tmp_path: Path, stub: StubOllama, co
         subprocess.run([*tmux, "new-session", "-d", "-x", str(columns), "-y", str(rows), command], env=env,
                        check=True)
         wait_in_tmux(tmux, "in view")
-        subprocess.run([*tmux, "send-keys", "tell me", "Enter"], check=True)
+        subprocess.run([*tmux, "send-keys", "a long list, please", "Enter"], check=True)
         wait_in_tmux(tmux, "end28.")
         if then:
             subprocess.run([*tmux, "resize-window", "-x", str(then), "-y", str(rows)], check=True)
