@@ -2952,10 +2952,15 @@ class Recall:
 
     # vectors
 
-    def missing_vectors(self, limit: int = VECTOR_RECORDS) -> list[Record]:
-        """Those of the newest `limit` records that have no vector yet, the newest first."""
+    def missing_vectors(self, limit: int = VECTOR_RECORDS, question: str = "") -> list[Record]:
+        """Those of the newest `limit` records that have no vector yet, the newest first.
+
+        Before them those that share a word with `question`, for a caller with little time.
+        """
+        likely = [i for unit in build_units(question)[:1] for i in self._find_candidates(unit)] if question else []
         newest = sorted(self.records.values(), key=lambda r: r.at, reverse=True)[:limit]
-        return [record for record in newest if record.id not in self._vectors]
+        wanted = dict.fromkeys((*likely, *(record.id for record in newest)))
+        return [self.records[i] for i in wanted if i not in self._vectors]
 
     def build_texts(self, records: Sequence[Record]) -> list[str]:
         """What the caller has to embed for these records, one text each."""
@@ -8202,14 +8207,14 @@ class Finder:
         with self._lock:
             return self.recall.find(question, context, vectors)
 
-    def embed_records(self, limit: int = VECTOR_RECORDS, *, seconds: float = 1e9) -> None:
-        """Make the vectors that are missing for the newest records, for at most `seconds`."""
+    def embed_records(self, limit: int = VECTOR_RECORDS, *, seconds: float = 1e9, question: str = "") -> None:
+        """Make the vectors that are missing, for at most `seconds`; those likely for `question` first."""
         if self.model is None or not self.embed_model:
             return
         deadline = self.model.clock() + seconds
         try:
             while self.model.clock() < deadline:
-                batch = self.recall.missing_vectors(limit)[:16]
+                batch = self.recall.missing_vectors(limit, question)[:8 if question else 16]
                 if not batch:
                     return
                 vectors = self.model.embed(self.embed_model, self.recall.build_texts(batch))
@@ -12728,7 +12733,7 @@ def run_ask(home: Home, args: Any) -> int:
         print(f"--debug keeps requests and replies in {home.logs / 'debug.log'}", file=sys.stderr)
     talk = Talk(home, records, open_model(home), Toolbox(home, build_runners(home, records)),
                 session=build_session(home))
-    _prepare_vectors(talk)
+    _prepare_vectors(talk, args.ask)
     display = open_display(sys.stdout, os.environ, home.settings)
     view = View() if args.json else ChatView(home, display)
     outcome = take_turn(talk, Asked(args.ask, name, "cli:--ask", "none", data), view)
@@ -12739,11 +12744,11 @@ def run_ask(home: Home, args: Any) -> int:
     return ModelUnreachable.exit_code if outcome.trouble is not None and not outcome.matters else 0
 
 
-def _prepare_vectors(talk: Talk) -> None:
+def _prepare_vectors(talk: Talk, question: str) -> None:
     """A second at most for vectors; none where Ollama is not there."""
     try:
         talk.finder.use_embedder(find_embed_name(talk))
-        talk.finder.embed_records(seconds=1.0)
+        talk.finder.embed_records(seconds=1.0, question=question)
     except Failure:
         return
 

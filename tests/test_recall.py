@@ -189,6 +189,12 @@ def test_the_newest_records_get_their_vectors_first() -> None:
     assert ids_of(recall.missing_vectors(3)) == ["m29", "m28"]
 
 
+def test_with_little_time_the_likely_records_come_before_the_newest() -> None:
+    recall = companion.Recall(make_home("note: the cello needs strings", *[f"note: thing {n}" for n in range(30)]),
+                              "nomic-embed-text")
+    assert ids_of(recall.missing_vectors(2, "what about my cello?")) == ["m1", "m31", "m30"]
+
+
 def ids_of(records: Sequence[companion.Record]) -> list[str]:
     return [record.id for record in records]
 
