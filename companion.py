@@ -1380,8 +1380,8 @@ def _find_event_witnesses(home: Home, name: str, full: bool) -> list[Witness]:
 
 
 # As log_event writes it; a search of the text, for a chat reads the tail of the log at each decision.
-_LEDGER_EVENT = lazy_pattern(r'^\{"at": "[^"\n]*", "event": "ledger_(append|accepted)", "ledger": "(\w+)", '
-                             r'"seq": (\d{1,18}), "hash": "([^"\n]*)"([^\n]*)', re.M)
+_LEDGER_EVENT = lazy_pattern(r'"event": "ledger_(append|accepted)", "ledger": "(\w+)", '
+                             r'"seq": (\d+), "hash": "(.*?)"(.*)')
 
 
 def build_verdict(ledger: Ledger, witnesses: Sequence[Witness]) -> Verdict:
@@ -1434,6 +1434,7 @@ KIND_STANDING: Mapping[str, str] = {
 }
 RESERVED_NAMES = frozenset(("owner", "code", "helper", "unrecorded", "companion"))
 TEXT_LIMIT = 100_000
+_OPEN_CUES = ("?", "open", "decided", "decision", "settled", "resolved", " air", "made up")  # one is in each match
 _OPEN_NOTE = lazy_pattern(
     r"\b(?:open question|undecided|un(?:settled|resolved)|still open|up in the air|no decision"
     r"|(?:not|never|nothing(?: is|'s)?|n['’]t)(?: \w+){0,2} (?:decided|settled|made up))\b|\?\s*$", re.I)
@@ -1492,7 +1493,8 @@ def build_standing(kind: str, text: str, confirmed: bool) -> str:
     """What may be said of a live record (DESIGN: a proposal, however leaning, is undecided)."""
     if not confirmed:
         return "unconfirmed"
-    if kind == "note" and _OPEN_NOTE.search(text):
+    low = text.lower()
+    if kind == "note" and any(cue in low for cue in _OPEN_CUES) and _OPEN_NOTE.search(text):
         return "undecided"
     return KIND_STANDING[kind]
 
@@ -2793,11 +2795,18 @@ def build_search_words(text: str) -> list[Word]:
 def _is_plain(token: str) -> bool:
     bare = re.sub(r"['’]\w+$", "", token.lower())
     return bare in STOP_WORDS or (len(bare) == 1 and not bare.isdigit()) \
-        or len(bare) >= 6 and any(_is_swap(bare, word) for word in _LONG_STOPS.get((bare[0], len(bare)), ()))
+        or len(bare) >= 6 and any(_is_swap(bare, word) for word in _list_stops(bare[0], len(bare)))
 
 
-_LONG_STOPS = {key: [word for word in STOP_WORDS if (word[0], len(word)) == key]
-               for key in {(word[0], len(word)) for word in STOP_WORDS}}
+def _list_stops(letter: str, length: int) -> list[str]:
+    """The stop words of this length that begin with `letter`; sorted when first asked."""
+    if not _STOPS_BY_FORM:
+        for word in STOP_WORDS:
+            _STOPS_BY_FORM.setdefault((word[0], len(word)), []).append(word)
+    return _STOPS_BY_FORM.get((letter, length), [])
+
+
+_STOPS_BY_FORM: dict[tuple[str, int], list[str]] = {}
 
 
 def _find_families(stem: str) -> frozenset[int]:
