@@ -3400,12 +3400,14 @@ EFFECTS: Mapping[str, tuple[str, ...]] = {
     "take in an old memory": ("command line",),
     "export the record": ("typed command", "command line"),
     "write an observation": ("typed command", "command line", "schedule"),
-    "fetch the article list": ("typed command", "command line", "schedule", "model tool"),
     "change the schedule": ("command line",),
-    "run another program": ("typed command",),
-    "change the model": ("typed command", "command line"),
-    "read the record": ("typed command", "chat line", "pasted text", "command line", "schedule", "model tool"),
-    "send text to the model": ("chat line", "pasted text", "command line"),
+    "start the editor": ("typed command",),
+    "change the model": ("typed command", "piped text", "command line"),
+    # what changes nothing
+    "fetch the article list": ("typed command", "command line", "schedule", "model tool"),
+    "read the record": ("typed command", "chat line", "pasted text", "piped text", "command line",
+                        "schedule", "model tool"),
+    "send text to the model": ("chat line", "pasted text", "piped text", "command line", "model tool"),
 }
 
 
@@ -11809,8 +11811,8 @@ COMMANDS: Mapping[str, Command] = {
 
 
 WRITING: Mapping[str, str] = {  # commands that write, with the word that makes them do so
-    **dict.fromkeys(("remember", "decide", "undecide", "confirm", "discard", "renew", "forget", "daily",
-                     "export"), ""), "mission": "edit", "verify": "--accept",
+    **dict.fromkeys(("remember", "decide", "undecide", "confirm", "discard", "renew", "forget", "seal",
+                     "daily", "export"), ""), "mission": "edit", "verify": "--accept",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import json
@@ -81,6 +82,14 @@ class Hands:
     def ask(self, question: str, default: str = "") -> companion.Entry | None:
         self.asked.append(question)
         return companion.Entry(self.answers.pop(0), "typed") if self.answers else None
+
+    def ask_hidden(self, question: str) -> str | None:
+        self.asked.append(question)
+        return self.answers.pop(0) if self.answers else None
+
+    def lent(self) -> contextlib.AbstractContextManager[None]:
+        """An editor that is given the terminal."""
+        return contextlib.nullcontext()
 
     def reload_history(self) -> None:
         self.reloads += 1
