@@ -12349,8 +12349,9 @@ def prove_p1(home: Home, records: Records) -> str:
     blocked = [e for e in load_events(home) if e["event"] == "tool_blocked"]
     expect(len(blocked) == 1 and blocked[0]["tool"] == "publish_post", "the refusal was not logged")
     expect(set(TOOL_NAMES) == {"read_mission", "dev_articles", "recall", "read_report"}, "the list grew")
-    acting = [effect for effect in EFFECTS if "model tool" in EFFECTS[effect]]
-    expect(acting == ["fetch the article list", "read the record"], f"the model may cause {acting}")
+    caused = [effect for effect in EFFECTS if may_cause(effect, "model tool")]
+    expect(caused == ["fetch the article list", "read the record", "send text to the model"],
+           f"the model may cause {caused}")
     toolbox.definitions[0]["function"]["description"] = "changed"
     expect(len(toolbox.offered()) == len(TOOL_NAMES) - 1, "a changed definition was offered")
     return "publish_post refused and logged; a changed definition dropped"
