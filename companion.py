@@ -807,6 +807,7 @@ LEDGERS = ("memory", "decisions")
 VERDICTS = ("fine", "torn", "shortened", "rolled back", "rewritten")
 FINGERPRINT = lazy_pattern(r"chain (memory|decisions) (\d+) (sha256:[0-9a-f]{16,64})")
 _REPORTED_CHAIN = lazy_pattern("^- " + FINGERPRINT.pattern, re.M)  # a line of ours; no title stands like that
+LARGE_LEDGER = 1 << 25  # bytes from which reading takes more than a moment
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UNKNOWABLE = (
     "A ledger that was put back to an earlier moment together with heads.json, the event log and "
@@ -1087,6 +1088,8 @@ class Ledger:
         if full or not appended and self._may_differ(state):
             self._forget_all()
         self._state = state
+        if state[1] - self._taken > LARGE_LEDGER:
+            self.home.notice(f"Reading {self.path.name}, {state[1] >> 20} MB …")
         data = load_bytes(self.path, start=self._taken)
         whole, _, self.torn = data.rpartition(b"\n")
         if _:
@@ -1239,6 +1242,20 @@ class Ledger:
         save_head(self.home, self.name, self.head, seal)
         log_event(self.home, "ledger_append", sync=bool(seal), ledger=self.name, seq=self.head.seq,
                   hash=self.head.hash, **seal)
+
+    def catch_up_head(self) -> bool:
+        """Finish what an append that was killed left undone: its head in heads.json (P8). True if so.
+
+        Only for a sound ledger; without a head of its own the last line would have no witness.
+        """
+        self.refresh()
+        kept = load_heads(self.home).get(self.name, Head(0, ""))
+        if kept.seq >= self.head.seq or not self.verify().is_sound:
+            return False
+        with self.home.lock(self.home.memory):
+            self.refresh()
+            self.save_head()
+        return True
 
     def erase(self) -> int:
         """Null the words of every line that a forget line names; how many were (P10).
@@ -1493,8 +1510,9 @@ def build_standing(kind: str, text: str, confirmed: bool) -> str:
     """What may be said of a live record (DESIGN: a proposal, however leaning, is undecided)."""
     if not confirmed:
         return "unconfirmed"
-    low = text.lower()
-    if kind == "note" and any(cue in low for cue in _OPEN_CUES) and _OPEN_NOTE.search(text):
+    ends = text if len(text) < 8000 else f"{text[:4000]}\n{text[-4000:]}"
+    low = ends.lower()
+    if kind == "note" and any(cue in low for cue in _OPEN_CUES) and _OPEN_NOTE.search(ends):
         return "undecided"
     return KIND_STANDING[kind]
 
@@ -12103,6 +12121,10 @@ def open_records(home: Home) -> Records:
     home.make()
     remove_leftovers(home)
     records = Records(home)
+    for ledger in (records.memory, records.decisions):
+        if ledger.catch_up_head():
+            home.notice(f"memory/heads.json was behind {ledger.path.name} or could not be read; it is "
+                        "brought up to date.")
     for record_id in finish_forgets(records, lambda rid, words, scope: _sweep_again(home, rid, words, scope)):
         log_forgotten(home, records, record_id)
         home.notice(f"Finished forgetting {record_id}, which was interrupted.")
