@@ -2923,9 +2923,13 @@ def _has_name(text: str) -> bool:
     return any(not _VALUE_OF.of(stem_word(found[0])) for found in _NAME.finditer(text))
 
 
+SEARCH_LIMIT = 100_000  # characters of a record that are searched; no writer makes a longer one
+
+
 def build_search_text(record: Record) -> str:
-    """The words by which a record is found; an import's evidence counts as well."""
-    return " ".join(filter(None, (record.text, record.evidence)))
+    """The words by which a record is found; an import's evidence counts as well. Half letters are left out."""
+    words = " ".join(filter(None, (record.text, record.evidence)))[:SEARCH_LIMIT]
+    return words.encode("utf-8", "replace").decode("utf-8")
 
 
 class Recall:
@@ -4338,10 +4342,11 @@ def load_daily_events(home: Home) -> list[dict[str, Any]]:
             continue
         try:
             event = parse_json(raw)
+            if isinstance(event, dict):
+                parse_at(str(event.get("at")))
+                found.append(event)
         except ValueError:
             continue
-        if isinstance(event, dict):
-            found.append(event)
     return found
 
 
