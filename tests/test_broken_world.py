@@ -20,8 +20,16 @@ import companion
 LOCAL = {"host": "http://127.0.0.1:9", "embed_model": "none", "warm": False, "model": "qwen2.5-coder:1.5b"}
 TALK = "hello\nwhat is line 3?\n/memory all\n/decisions\n/open\n/why m1\n/stats\n/verify\n/report\n/trend\n/resume\n/quit\n"
 COMMANDS: tuple[tuple[str, ...], ...] = (
-    ("--memory",), ("--memory", "--all", "--json"), ("--decisions",), ("--stats", "--json"), ("--verify",),
-    ("--ask", "what is line 3?", "--json"), ("--daily",), ("--note", "goes on", "--as", "mail"), ())
+    ("--memory",),
+    ("--memory", "--all", "--json"),
+    ("--decisions",),
+    ("--stats", "--json"),
+    ("--verify",),
+    ("--ask", "what is line 3?", "--json"),
+    ("--daily",),
+    ("--note", "goes on", "--as", "mail"),
+    (),
+)
 
 
 def make_ten(root: Path) -> companion.Home:
@@ -59,11 +67,13 @@ def put_line(number: int, raw: bytes) -> Callable[[bytes], bytes]:
         lines = whole.split(b"\n")
         lines[number - 1] = raw
         return b"\n".join(lines)
+
     return harm
 
 
 def edit_line(number: int, **change: Any) -> Callable[[bytes], bytes]:
     """A line that somebody edited and hashed anew."""
+
     def harm(whole: bytes) -> bytes:
         lines = whole.split(b"\n")
         line = json.loads(lines[number - 1]) | change
@@ -71,6 +81,7 @@ def edit_line(number: int, **change: Any) -> Callable[[bytes], bytes]:
         line["hash"] = companion.build_hash(line)
         lines[number - 1] = companion.dump_json(line).encode()
         return b"\n".join(lines)
+
     return harm
 
 
@@ -98,8 +109,8 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], set[int]]] = {  # name -> harm
     "line 7 has a number below zero": (edit_line(7, seq=-(10**300)), set()),
     "windows line ends": (lambda w: w.replace(b"\n", b"\r\n"), set()),
     "a byte order mark": (lambda w: b"\xef\xbb\xbf" + w, set()),
-    "half a letter at the end": (lambda w: w[:w.rindex("größer".encode()) + 3], {10}),
-    "half a letter and a line end": (lambda w: w[:w.rindex("größer".encode()) + 3] + b"\n", {10}),
+    "half a letter at the end": (lambda w: w[: w.rindex("größer".encode()) + 3], {10}),
+    "half a letter and a line end": (lambda w: w[: w.rindex("größer".encode()) + 3] + b"\n", {10}),
     "no line end": (lambda w: w.rstrip(b"\n"), {10}),
     "a hole of zeros at the end": (lambda w: w + bytes(5000), set()),
     "everything on one line": (lambda w: w.replace(b"\n", b" "), set(range(1, 11))),
@@ -111,7 +122,8 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], set[int]]] = {  # name -> harm
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_broken_memory_starts_with_the_rest_and_names_the_line(
-        tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """P9, R-52: what can be read is there, what cannot is named, the file is left as it is until a line is added."""
     home = make_ten(tmp_path)
     path, (harm, lost) = home.memory / "memory.jsonl", DAMAGE[damage]
@@ -127,8 +139,10 @@ def test_a_broken_memory_starts_with_the_rest_and_names_the_line(
         code, text = run(tmp_path, monkeypatch, capsys, *args)
         check_calm(tmp_path, code, text)
         if args == ("--memory", "--all", "--json"):
-            shown = {line["text"] for line in json.loads(text[text.index("["):text.rindex("]") + 1])}
-            kept = {f"line {n} größer" for n in range(1, 11) if n not in lost | ({7} if "odd words" in damage else set())}
+            shown = {line["text"] for line in json.loads(text[text.index("[") : text.rindex("]") + 1])}
+            kept = {
+                f"line {n} größer" for n in range(1, 11) if n not in lost | ({7} if "odd words" in damage else set())
+            }
             assert kept <= shown, "a silent loss"
     records = companion.Records(home)
     records.refresh()
@@ -142,7 +156,8 @@ def test_a_broken_memory_starts_with_the_rest_and_names_the_line(
 
 @pytest.mark.parametrize("damage", [name for name in DAMAGE if name != "the other ledger"])
 def test_broken_decisions_decide_nothing_and_take_no_line(
-        tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """P5, P9: the break is named and nothing is added until the owner chooses; a torn tail is no break."""
     home = make_home(tmp_path, **LOCAL)
     records = companion.Records(home)
@@ -163,14 +178,26 @@ def test_broken_decisions_decide_nothing_and_take_no_line(
             assert code == companion.LedgerDamaged.exit_code, args
 
 
-PLACES = ["memory/memory.jsonl", "memory/decisions.jsonl", "memory/heads.json", "memory/snapshot.json", "memory/readings.jsonl",
-          "memory/pending.json", "memory/mission.md", "logs/events.jsonl", "logs/chat.jsonl", "logs/history",
-          "reports/2026-11-28_080000.md", "companion.toml"]
+PLACES = [
+    "memory/memory.jsonl",
+    "memory/decisions.jsonl",
+    "memory/heads.json",
+    "memory/snapshot.json",
+    "memory/readings.jsonl",
+    "memory/pending.json",
+    "memory/mission.md",
+    "logs/events.jsonl",
+    "logs/chat.jsonl",
+    "logs/history",
+    "reports/2026-11-28_080000.md",
+    "companion.toml",
+]
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_folder_where_a_file_belongs(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch,
-                                       capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_where_a_file_belongs(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """P8: refused in one sentence that names it, or passed over; nothing is written into it."""
     make_ten(tmp_path)
     (tmp_path / place).unlink(missing_ok=True)
@@ -183,18 +210,32 @@ def test_a_folder_where_a_file_belongs(tmp_path: Path, place: str, monkeypatch: 
     assert not list((tmp_path / place).iterdir())
 
 
-GARBAGE = [b"", b"\n", b"{", b"null", b"[]", b"42", b'"x"', b"\x00" * 3000, b"\xff\xfe{\x00}\x00", b'{"memory": 5}',
-           b'{"memory": {"seq": "1", "hash": 2}, "decisions": {"seq": true, "hash": "x"}}', b"[" * 100_000,
-           b'{"decisions": {"seq": 1, "hash": "sha256:1", "accepted_at": 7}, "version": 1, "articles": 3, "at": []}',
-           b'{"at": 7, "event": [], "ids": 7, "session": {}, "turn": "x", "role": "assistant", "text": 9, "author": null}\n' * 3,
-           b'{"event": "daily_start", "run": ["x"], "at": "no"}\n{"event": "daily_stop", "run": "x"}\n'
-           b'{"event": "ledger_append", "ledger": "decisions", "seq": "x", "hash": []}\n'
-           b'{"event": "forgotten", "seconds": "x"}\n{"event": "exported", "file": 7}\n{"event": "answered", "ids": null}\n']
+GARBAGE = [
+    b"",
+    b"\n",
+    b"{",
+    b"null",
+    b"[]",
+    b"42",
+    b'"x"',
+    b"\x00" * 3000,
+    b"\xff\xfe{\x00}\x00",
+    b'{"memory": 5}',
+    b'{"memory": {"seq": "1", "hash": 2}, "decisions": {"seq": true, "hash": "x"}}',
+    b"[" * 100_000,
+    b'{"decisions": {"seq": 1, "hash": "sha256:1", "accepted_at": 7}, "version": 1, "articles": 3, "at": []}',
+    b'{"at": 7, "event": [], "ids": 7, "session": {}, "turn": "x", "role": "assistant", "text": 9, "author": null}\n'
+    * 3,
+    b'{"event": "daily_start", "run": ["x"], "at": "no"}\n{"event": "daily_stop", "run": "x"}\n'
+    b'{"event": "ledger_append", "ledger": "decisions", "seq": "x", "hash": []}\n'
+    b'{"event": "forgotten", "seconds": "x"}\n{"event": "exported", "file": 7}\n{"event": "answered", "ids": null}\n',
+]
 
 
 @pytest.mark.parametrize("place", [place for place in PLACES if "reports" not in place])
-def test_garbage_in_every_file(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch,
-                               capsys: pytest.CaptureFixture[str]) -> None:
+def test_garbage_in_every_file(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """P8, P12: whatever stands there is never code, never a traceback."""
     for number, garbage in enumerate(GARBAGE):
         root = tmp_path / f"home{number}"
@@ -257,15 +298,21 @@ def half_an_append(home: companion.Home) -> None:
         file.write(b'{"seq": 6, "at": "2026')
 
 
-VERDICTS = {"the last two decisions cut": (cut_two, "shortened"), "last week's copy of one file": (cut_two, "shortened"),
-            "last week's copy of both": (put_back_both, "rolled back"), "one letter edited": (edit_a_letter, "rewritten"),
-            "the whole chain recomputed": (recompute, "rewritten"), "an append killed half-way": (half_an_append, "torn"),
-            "nothing": (lambda home: None, "fine")}
+VERDICTS = {
+    "the last two decisions cut": (cut_two, "shortened"),
+    "last week's copy of one file": (cut_two, "shortened"),
+    "last week's copy of both": (put_back_both, "rolled back"),
+    "one letter edited": (edit_a_letter, "rewritten"),
+    "the whole chain recomputed": (recompute, "rewritten"),
+    "an append killed half-way": (half_an_append, "torn"),
+    "nothing": (lambda home: None, "fine"),
+}
 
 
 @pytest.mark.parametrize("accident", VERDICTS)
 def test_the_verdict_stands_in_verify_at_the_start_and_in_the_report(
-        tmp_path: Path, accident: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, accident: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """P9: five different words, in all three places, and what cannot be told apart is named."""
     home = make_home(tmp_path, **LOCAL)
     records = companion.Records(home)
@@ -289,8 +336,9 @@ def test_the_verdict_stands_in_verify_at_the_start_and_in_the_report(
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO, errno.EDQUOT])
 @pytest.mark.parametrize("call", ["write", "open", "replace", "fsync"])
-def test_a_disk_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-                                   call: str, code: int) -> None:
+def test_a_disk_that_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], call: str, code: int
+) -> None:
     """P8: full, read-only or failing: a sentence, the old lines whole, and everything works once it is mended."""
     home = make_ten(tmp_path)
     before = (home.memory / "memory.jsonl").read_bytes()
@@ -317,8 +365,9 @@ def test_a_disk_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("place", ["memory", "logs", "reports", "."])
-def test_a_file_in_the_place_of_a_folder(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch,
-                                         capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_in_the_place_of_a_folder(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     home = tmp_path / "home"
     if place != ".":
         home.mkdir()
@@ -329,7 +378,9 @@ def test_a_file_in_the_place_of_a_folder(tmp_path: Path, place: str, monkeypatch
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_read_only_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     home = make_ten(tmp_path)
     home.memory.chmod(0o500)
     try:
@@ -361,8 +412,12 @@ def make_hole(home: companion.Home) -> None:
 
 
 @pytest.mark.parametrize("make", [make_hole, make_large])
-def test_a_ledger_of_200_mb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-                            make: Callable[[companion.Home], None]) -> None:
+def test_a_ledger_of_200_mb(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    make: Callable[[companion.Home], None],
+) -> None:
     """P8: the chat starts with the rest, in bounded time, and says what takes long."""
     home = make_ten(tmp_path)
     make(home)

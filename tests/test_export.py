@@ -32,11 +32,25 @@ def test_the_page_has_every_record_with_author_day_and_standing(records: compani
     """P3, P5: words, who, when, by which path, what came of it; the forgotten one as forgotten."""
     page = companion.build_export_page(records)
     assert [found[1:] for found in re.findall(r"^(\*\*)(\w+)\*\* (\w+)", page, re.M)] == [
-        ("d1", "reversed"), ("d2", "reversed"), ("m1", "preference"), ("m2", "unconfirmed"), ("m3", "no_record"),
-        ("m4", "unconfirmed")]
-    for part in ("helper mail wrote it on 29 Nov 2026", "by cli:--note", "replaced by d2", "> why: too slow",
-                 "> kept with it: tea is fine, I think", "> short, plain answers\n> and no <b>bold</b> # headings",
-                 "*forgotten*", "imported from old.jsonl line 1", "chain memory", "chain decisions"):
+        ("d1", "reversed"),
+        ("d2", "reversed"),
+        ("m1", "preference"),
+        ("m2", "unconfirmed"),
+        ("m3", "no_record"),
+        ("m4", "unconfirmed"),
+    ]
+    for part in (
+        "helper mail wrote it on 29 Nov 2026",
+        "by cli:--note",
+        "replaced by d2",
+        "> why: too slow",
+        "> kept with it: tea is fine, I think",
+        "> short, plain answers\n> and no <b>bold</b> # headings",
+        "*forgotten*",
+        "imported from old.jsonl line 1",
+        "chain memory",
+        "chain decisions",
+    ):
         assert part in page, part
     assert "Zebulon" not in page and "\x1b" not in page, "P12: cat is safe"
 
@@ -45,7 +59,7 @@ def test_the_lines_are_ledger_lines_with_standing(records: companion.Records) ->
     rows = [json.loads(line) for line in companion.build_export_lines(records).splitlines()]
     assert [row["id"] for row in rows] == ["m1", "m2", "m3", "m4", "d1", "d2"]
     for row in rows:
-        assert list(row)[:len(companion.LINE_FIELDS)] == list(companion.LINE_FIELDS)
+        assert list(row)[: len(companion.LINE_FIELDS)] == list(companion.LINE_FIELDS)
         line = {name: row[name] for name in companion.LINE_FIELDS}
         assert companion.build_hash(line) == row["hash"], "each can be checked by itself"  # type: ignore[arg-type]
     assert rows[2]["text"] is None and rows[2]["state"] == "forgotten" and rows[2]["salt"] is None
@@ -70,8 +84,18 @@ def test_export_from_the_command_line(records: companion.Records, tmp_path: Path
     assert again.returncode == 0, "an earlier export is written over"
 
 
-@pytest.mark.parametrize("name", ["notes.md", "memory/memory.jsonl", "memory/decisions.jsonl", "memory/heads.json",
-                                  "logs/events.jsonl", "folder", "missing/all.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "notes.md",
+        "memory/memory.jsonl",
+        "memory/decisions.jsonl",
+        "memory/heads.json",
+        "logs/events.jsonl",
+        "folder",
+        "missing/all.md",
+    ],
+)
 def test_an_export_writes_over_nothing_else(records: companion.Records, name: str) -> None:
     """P8: neither the owner's files nor the record itself."""
     root = records.home.root
@@ -90,7 +114,8 @@ def test_an_empty_record_exports_an_empty_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("inside", [True, False], ids=["in the home", "elsewhere"])
 def test_a_forget_reaches_an_export_in_the_home_and_names_one_elsewhere(
-        records: companion.Records, tmp_path: Path, inside: bool) -> None:
+    records: companion.Records, tmp_path: Path, inside: bool
+) -> None:
     """P10: an export anywhere in the home is swept; one elsewhere is named as left alone."""
     path = (records.home.root if inside else tmp_path) / "backup of all.md"
     lines = path.with_suffix(".jsonl")

@@ -70,8 +70,13 @@ def by_reason(records: companion.Records) -> str:
 
 
 WRITERS: dict[str, Callable[[companion.Records], str]] = {
-    "text": by_remember, "helper": by_note, "evidence": by_evidence, "observation": by_observation, "decision": by_decision,
-    "reason": by_reason}
+    "text": by_remember,
+    "helper": by_note,
+    "evidence": by_evidence,
+    "observation": by_observation,
+    "decision": by_decision,
+    "reason": by_reason,
+}
 
 
 def spread(home: companion.Home, record_id: str) -> None:
@@ -80,8 +85,16 @@ def spread(home: companion.Home, record_id: str) -> None:
     records.refresh()
     said = {"session": "s1", "turn": 1, "ids": [record_id]}
     companion.log_chat(home, "user", f"when do I {PHRASE}?", author="owner", **said)
-    companion.log_chat(home, "assistant", f"You should {PHRASE.upper()}.", author="model", **said,
-                       model_text=f"You decided to {PHRASE}", withheld=True, sources=[record_id])
+    companion.log_chat(
+        home,
+        "assistant",
+        f"You should {PHRASE.upper()}.",
+        author="model",
+        **said,
+        model_text=f"You decided to {PHRASE}",
+        withheld=True,
+        sources=[record_id],
+    )
     companion.log_chat(home, "assistant", TALK, author="model", session="s1", turn=2, ids=[])
     companion.log_chat(home, "user", "and the number 5550123?", author="owner", session="s1", turn=3, ids=[])
     history = companion.HistoryFile(home, lambda entry: True)
@@ -93,7 +106,7 @@ def spread(home: companion.Home, record_id: str) -> None:
     companion.log_event(home, "model_unreachable", why=f"the server said: {PHRASE}")
     (home.reports / "2026-11-28_080000.md").write_text(f"# Daily check\n\n    {record_id}  note  “{PHRASE}”\n")
     (home.reports / "old").mkdir(mode=0o700)
-    (home.reports / "old" / "2025.md").write_text("call  Zebulon\nQuixby at the\n> \"größer\" office on 5550123")
+    (home.reports / "old" / "2025.md").write_text('call  Zebulon\nQuixby at the\n> "größer" office on 5550123')
     (memory / "snapshot.json").write_text(json.dumps({"articles": [{"title": PHRASE}]}))
     (memory / "readings.jsonl").write_text(companion.dump_json({"title": PHRASE}) + "\n")
     (memory / "pending.json.unreadable-20261128T080000Z").write_text(json.dumps({"report": PHRASE}, indent=1)[:-3])
@@ -101,7 +114,7 @@ def spread(home: companion.Home, record_id: str) -> None:
     ledger = records.decisions if record_id[0] == "d" else records.memory
     raw = next(raw for raw in ledger.path.read_bytes().split(b"\n") if "größer".encode() in raw)
     (memory / f"{ledger.path.name}.before-20261128T080000Z").write_bytes(ledger.path.read_bytes())
-    (memory / f"{ledger.path.name}.torn-20261128T080000Z").write_bytes(raw[:raw.index(b"Zebulon") + 4])
+    (memory / f"{ledger.path.name}.torn-20261128T080000Z").write_bytes(raw[: raw.index(b"Zebulon") + 4])
     (memory / ".memory.jsonl.tmp-999999").write_bytes(raw)
     (logs / ".chat.jsonl.tmp-999999").write_text(PHRASE)
     (home.root / ".all.md.tmp-999999").write_text(PHRASE)
@@ -114,10 +127,20 @@ def spread(home: companion.Home, record_id: str) -> None:
 
 def spread_bundle(home: companion.Home) -> None:
     """A daily check that was killed with the phrase in what it had written ahead."""
-    bundle = {"version": 1, "run": "c1", "at": "2026-11-29T08:00:00.000Z", "summary": PHRASE,
-              "report_name": "2026-11-29_080000.md", "report": f"# Daily check\n\n    {PHRASE}\n", "memory_ids": [],
-              "interrupted": [], "observations": [{"text": PHRASE, "source": {"key": "k9"}}], "reading": None,
-              "snapshot": None, "stop": {"status": "ok", "receipt": None, "reason": None, "fault": None}}
+    bundle = {
+        "version": 1,
+        "run": "c1",
+        "at": "2026-11-29T08:00:00.000Z",
+        "summary": PHRASE,
+        "report_name": "2026-11-29_080000.md",
+        "report": f"# Daily check\n\n    {PHRASE}\n",
+        "memory_ids": [],
+        "interrupted": [],
+        "observations": [{"text": PHRASE, "source": {"key": "k9"}}],
+        "reading": None,
+        "snapshot": None,
+        "stop": {"status": "ok", "receipt": None, "reason": None, "fault": None},
+    }
     (home.memory / "pending.json").write_text(companion.dump_json(bundle, indent=1))
 
 
@@ -141,9 +164,21 @@ def test_a_phrase_written_by_every_route_is_in_no_file(tmp_path: Path, writer: s
     records = companion.Records(home)
     for ledger in (records.memory, records.decisions):
         assert ledger.verify(full=True).verdict == "fine"
-    for name in ("logs/chat.jsonl", "logs/history", "logs/cron.log", "logs/debug.log", "logs/events.jsonl", "memory/export-1.md",
-                 "memory/mission.md", "memory/pending.json", "memory/snapshot.json", "mine.md", "mine.jsonl",
-                 "reports/2026-11-28_080000.md", "reports/old/2025.md"):
+    for name in (
+        "logs/chat.jsonl",
+        "logs/history",
+        "logs/cron.log",
+        "logs/debug.log",
+        "logs/events.jsonl",
+        "memory/export-1.md",
+        "memory/mission.md",
+        "memory/pending.json",
+        "memory/snapshot.json",
+        "mine.md",
+        "mine.jsonl",
+        "reports/2026-11-28_080000.md",
+        "reports/old/2025.md",
+    ):
         assert f"  {name}" in told, name
     assert any("before-" in line for line in told) and any("torn-" in line for line in told)
     assert companion.UNREACHED in told
@@ -189,7 +224,9 @@ def test_a_short_word_is_not_torn_out_of_longer_ones(tmp_path: Path) -> None:
     assert (home.memory / "mission.md").read_text() == "Annals and bananas, no less. [forgotten m2]!"
 
 
-@pytest.mark.parametrize("word", ["memory", "decisions", "owner", "typed", "note", "text", "mail", "2026", "ledger_append"])
+@pytest.mark.parametrize(
+    "word", ["memory", "decisions", "owner", "typed", "note", "text", "mail", "2026", "ledger_append"]
+)
 def test_forgetting_a_word_that_the_program_uses_itself(tmp_path: Path, word: str) -> None:
     """P9, P10: a record of one common word takes no witness, no field and no author with it."""
     home = make_home(tmp_path, **LOCAL)
@@ -203,7 +240,7 @@ def test_forgetting_a_word_that_the_program_uses_itself(tmp_path: Path, word: st
     shapes = [list(event) for event in companion.load_events(home)]
     forget(home, "m1")
     assert companion.find_witnesses(home, "decisions", full=True) == before
-    assert [list(event) for event in companion.load_events(home)][:len(shapes)] == shapes
+    assert [list(event) for event in companion.load_events(home)][: len(shapes)] == shapes
     talk = companion.load_chat(home)
     assert talk and all({"at", "role", "text", "author"} <= set(entry) for entry in talk)
     assert companion.load_snapshot(home) and companion.load_readings(home)
@@ -439,8 +476,17 @@ def test_what_cannot_be_reached_is_named(tmp_path: Path) -> None:
     with records.memory.path.open("ab") as file:
         file.write(f"not json: {PHRASE}\n".encode())
     told = "\n".join(forget(home, "m1"))
-    for part in ("left alone", "elsewhere.md", "companion.toml", "memory.jsonl", "crontab", "model server's own cache",
-                 "scrollback", "history of your shell", "The model server was not reached"):
+    for part in (
+        "left alone",
+        "elsewhere.md",
+        "companion.toml",
+        "memory.jsonl",
+        "crontab",
+        "model server's own cache",
+        "scrollback",
+        "history of your shell",
+        "The model server was not reached",
+    ):
         assert part in told, part
     assert PHRASE in (tmp_path / "elsewhere.md").read_text() and PHRASE in (home.root / "companion.toml").read_text()
 
@@ -476,12 +522,17 @@ def check_finished(root: Path, record_id: str) -> None:
 def test_killed_at_every_effect_of_a_forget(tmp_path: Path, writer: str, capsys: pytest.CaptureFixture[str]) -> None:
     """P8, P10: whatever is left is finished at the next start."""
     template, record_id = make_template(tmp_path / "template", writer)
-    kills = kill_at_every_effect(HomeMaker(tmp_path, template), lambda root: forget(make_home(root, **LOCAL), record_id),
-                                 lambda root, kill: check_finished(root, record_id))
+    kills = kill_at_every_effect(
+        HomeMaker(tmp_path, template),
+        lambda root: forget(make_home(root, **LOCAL), record_id),
+        lambda root, kill: check_finished(root, record_id),
+    )
     with capsys.disabled():
         print(f"\nkill points of --forget ({writer}): {len(kills)}")
     seen = " ".join(kill.effect for kill in kills)
-    assert len(kills) > 60 and all(name in seen for name in ("memory.jsonl", "chat.jsonl", "heads.json", "events.jsonl"))
+    assert len(kills) > 60 and all(
+        name in seen for name in ("memory.jsonl", "chat.jsonl", "heads.json", "events.jsonl")
+    )
 
 
 def test_killed_at_every_effect_of_finishing_a_forget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -491,8 +542,11 @@ def test_killed_at_every_effect_of_finishing_a_forget(tmp_path: Path, capsys: py
     with pytest.raises(companion.StorageFailed):
         companion.forget(records, record_id, "cli:--forget", companion.Origin(), fail_to_sweep, "traces")
     assert len(find_left(template)) > 40
-    kills = kill_at_every_effect(HomeMaker(tmp_path, template), lambda root: companion.open_records(make_home(root, **LOCAL)),
-                                 lambda root, kill: check_finished(root, record_id))
+    kills = kill_at_every_effect(
+        HomeMaker(tmp_path, template),
+        lambda root: companion.open_records(make_home(root, **LOCAL)),
+        lambda root, kill: check_finished(root, record_id),
+    )
     with capsys.disabled():
         print(f"\nkill points of finishing a forget: {len(kills)}")
     assert len(kills) > 50
@@ -552,8 +606,20 @@ def test_damaged_log_lines_stop_no_forget(tmp_path: Path) -> None:
     """P10: whatever stands in the logs, the words go."""
     home = make_home(tmp_path, **LOCAL)
     by_remember(companion.Records(home))
-    odd = [b"9", b"null", b"[]", b'{"ids": null}', b'{"ids": 7, "sources": "m1"}', b'{"ids": {"m1": 1}}', b"{" * 5000, b"\xff\xfe\x00",
-           b'{"text": null, "ids": ["m1"]}', b'{"text": ["call Zebulon Quixby"]}', b'"m1"', json.dumps({PHRASE: 1}).encode()]
+    odd = [
+        b"9",
+        b"null",
+        b"[]",
+        b'{"ids": null}',
+        b'{"ids": 7, "sources": "m1"}',
+        b'{"ids": {"m1": 1}}',
+        b"{" * 5000,
+        b"\xff\xfe\x00",
+        b'{"text": null, "ids": ["m1"]}',
+        b'{"text": ["call Zebulon Quixby"]}',
+        b'"m1"',
+        json.dumps({PHRASE: 1}).encode(),
+    ]
     for name in ("chat.jsonl", "history", "debug.log"):
         with (home.logs / name).open("ab") as file:
             file.write(b"\n".join(odd) + b"\n" + PHRASE.encode() + b"\n")
@@ -565,5 +631,3 @@ def test_damaged_log_lines_stop_no_forget(tmp_path: Path) -> None:
     sitting = Sitting(home)
     assert "Traceback" not in sitting.type("/resume") + sitting.type("/why m1") + sitting.type("/stats")
     assert not re.search("Something went wrong", sitting.out.getvalue())
-
-

@@ -86,8 +86,10 @@ def make_template(root: Path) -> Path:
 
 def list_new(records: companion.Records) -> list[tuple[str, str]]:
     """(op, text or target) of the lines that the template does not have."""
-    return [(line["op"], line["text"] or line["target"] or "")
-            for line in (*records.memory.lines[2:], *records.decisions.lines[1:])]
+    return [
+        (line["op"], line["text"] or line["target"] or "")
+        for line in (*records.memory.lines[2:], *records.decisions.lines[1:])
+    ]
 
 
 def check_once(writer: Writer, root: Path, kill: Kill) -> None:
@@ -96,7 +98,7 @@ def check_once(writer: Writer, root: Path, kill: Kill) -> None:
     assert {ledger.verify(full=True).verdict for ledger in (before.memory, before.decisions)} <= {"fine", "torn"}
     records = open_records(root)
     there = list_new(records)
-    assert there == list(writer.adds[:len(there)]), "half of a line, or a line twice"
+    assert there == list(writer.adds[: len(there)]), "half of a line, or a line twice"
     assert [line["seq"] for line in records.memory.lines] == list(range(1, len(records.memory.lines) + 1))
     assert records.get("d1").text == "use PostgreSQL"
     if "forget" not in dict(writer.adds):
@@ -116,8 +118,9 @@ def test_killed_at_every_effect_of_a_writer(tmp_path: Path, name: str, capsys: p
     """P8: exactly once or not at all, never half; P9: the chain is fine or torn, and fine after the next line."""
     writer = WRITERS[name]
     template = make_template(tmp_path / "template")
-    kills = kill_at_every_effect(HomeMaker(tmp_path, template), writer.act,
-                                 lambda root, kill: check_once(writer, root, kill))
+    kills = kill_at_every_effect(
+        HomeMaker(tmp_path, template), writer.act, lambda root, kill: check_once(writer, root, kill)
+    )
     with capsys.disabled():
         print(f"\nkill points of {name}: {len(kills)}")
     seen = " ".join(kill.effect for kill in kills)
@@ -148,12 +151,17 @@ def test_two_writers_killed_one_after_the_other(tmp_path: Path, capsys: pytest.C
     for first in range(1, 40, 3):
         for second in range(1, 16, 2):
             root = make()
-            is_killed = [kill_once(WRITERS["/decide"].act, root, first, first % 8 == 1),
-                         kill_once(note, root, second, second % 10 == 1)]
+            is_killed = [
+                kill_once(WRITERS["/decide"].act, root, first, first % 8 == 1),
+                kill_once(note, root, second, second % 10 == 1),
+            ]
             records = open_records(root)
             new = list_new(records)
             assert sorted(new) == sorted(set(new)) and set(new) <= {("add", KEPT), ("decide", KEPT)}
-            assert {ledger.verify(full=True).verdict for ledger in (records.memory, records.decisions)} <= {"fine", "torn"}
+            assert {ledger.verify(full=True).verdict for ledger in (records.memory, records.decisions)} <= {
+                "fine",
+                "torn",
+            }
             companion.add_note(records, "cal", "goes on")
             companion.decide(records, "goes on", TYPED)
             assert {ledger.verify(full=True).verdict for ledger in (records.memory, records.decisions)} == {"fine"}

@@ -29,16 +29,56 @@ def acts(home: companion.Home) -> list[tuple[str, str | None]]:
     """(op, target or id) of every line of both ledgers."""
     records = companion.Records(home)
     records.refresh()
-    return [(line["op"], line["target"] or line["id"])
-            for ledger in (records.memory, records.decisions) for line in ledger.lines]
+    return [
+        (line["op"], line["target"] or line["id"])
+        for ledger in (records.memory, records.decisions)
+        for line in ledger.lines
+    ]
 
 
 # Helpers (P4).
 
-LOOKALIKES = ["owner", "code", "helper", "unrecorded", "companion", "Owner", "OWNER", "оwner", "ownеr", "οwner", "ｏｗｎｅｒ",
-              "own\u200ber", "owner\u200b", "\u202eowner", "owner\x1b[0m", "own er", " owner", "owner ", "owner\n", "",
-              " ", ".", "-mail", "0wner", "own3r", "own.er", "o-w-n-e-r", "ovvner", "c0de", "cocle", "he1per", "cornpanion",
-              "c0mpani0n", "unrec0rded", "own\u0065\u0301r", "x" * 33, "mail/owner", "helper:owner", "m\tail"]
+LOOKALIKES = [
+    "owner",
+    "code",
+    "helper",
+    "unrecorded",
+    "companion",
+    "Owner",
+    "OWNER",
+    "оwner",
+    "ownеr",
+    "οwner",
+    "ｏｗｎｅｒ",
+    "own\u200ber",
+    "owner\u200b",
+    "\u202eowner",
+    "owner\x1b[0m",
+    "own er",
+    " owner",
+    "owner ",
+    "owner\n",
+    "",
+    " ",
+    ".",
+    "-mail",
+    "0wner",
+    "own3r",
+    "own.er",
+    "o-w-n-e-r",
+    "ovvner",
+    "c0de",
+    "cocle",
+    "he1per",
+    "cornpanion",
+    "c0mpani0n",
+    "unrec0rded",
+    "own\u0065\u0301r",
+    "x" * 33,
+    "mail/owner",
+    "helper:owner",
+    "m\tail",
+]
 
 
 @pytest.mark.parametrize("name", LOOKALIKES)
@@ -69,9 +109,13 @@ def test_note_from_a_pipe_is_the_helpers_and_lasts_a_week(tmp_path: Path) -> Non
     """P3, P4: the author follows from the path; a helper's line waits."""
     done = run_cli(tmp_path / "home", "--note", "the client agreed to May", "--as", "mail", stdin="/confirm m1\ny\n")
     assert done.returncode == 0 and "unconfirmed" in done.stdout
-    line, = run_json(tmp_path / "home", "--memory")
+    (line,) = run_json(tmp_path / "home", "--memory")
     assert (line["author"], line["path"], line["input"], line["standing"]) == (
-        "helper:mail", "cli:--note", "none", "unconfirmed")
+        "helper:mail",
+        "cli:--note",
+        "none",
+        "unconfirmed",
+    )
     written = companion.local_day(companion.parse_at(line["at"]))
     assert line["expires"] == str(written + timedelta(days=7)) and not line["confirmed"]
 
@@ -203,8 +247,13 @@ def test_correcting_a_waiting_line_offers_the_pair_by_tab(home: companion.Home) 
 
 
 def test_correcting_an_imported_line_by_its_evidence(home: companion.Home) -> None:
-    companion.import_legacy(companion.Records(home), "old.jsonl", companion.dump_json({
-        "text": "Owner committed to launching the garden page", "evidence": "maybe I'll do a garden page"}).encode())
+    companion.import_legacy(
+        companion.Records(home),
+        "old.jsonl",
+        companion.dump_json(
+            {"text": "Owner committed to launching the garden page", "evidence": "maybe I'll do a garden page"}
+        ).encode(),
+    )
     sitting = Sitting(home)
     sitting.type("/remember proposal: maybe I'll do a garden page")
     assert "Saved m3" in sitting.tab()
@@ -220,8 +269,16 @@ def test_a_line_about_something_else_is_offered_no_pair(home: companion.Home) ->
     assert sitting.chat.hint is None
 
 
-@pytest.mark.parametrize("target, said", [("d1", "/decide --replaces d1"), ("m9", "no record"), ("m1", "replaced by m2"),
-                                          ("m3", "forgotten"), ("x", "no record")])
+@pytest.mark.parametrize(
+    "target, said",
+    [
+        ("d1", "/decide --replaces d1"),
+        ("m9", "no record"),
+        ("m1", "replaced by m2"),
+        ("m3", "forgotten"),
+        ("x", "no record"),
+    ],
+)
 def test_a_pair_with_what_cannot_be_replaced_is_refused(home: companion.Home, target: str, said: str) -> None:
     records = companion.Records(home)
     companion.remember(records, "note", "one", TYPED)
@@ -317,13 +374,15 @@ def test_lapse_lines_are_written_by_the_daily_check_and_by_the_chat(home: compan
     clock.move(days=8)
     assert "m2 has lapsed: “second”" in Sitting(home).first
     records.refresh()
-    assert [(line["target"], line["path"], line["author"]) for line in records.memory.lines if line["op"] == "lapse"] == [
-        ("m1", "daily:check", "code"), ("m2", "chat:start", "code")]
+    assert [
+        (line["target"], line["path"], line["author"]) for line in records.memory.lines if line["op"] == "lapse"
+    ] == [("m1", "daily:check", "code"), ("m2", "chat:start", "code")]
     assert companion.build_stats(home, records)["lapses"] == {"due": 2, "written": 2, "on_the_day": 1}
 
 
 def test_a_lapse_is_announced_a_week_before_and_a_short_life_not_from_its_first_day(
-        home: companion.Home, clock: Clock) -> None:
+    home: companion.Home, clock: Clock
+) -> None:
     records = companion.Records(home)
     companion.remember(records, "note", "half a year", TYPED)
     companion.add_note(records, "mail", "one week")
@@ -380,8 +439,10 @@ def test_forty_observations_lapse_in_a_line_not_in_forty(home: companion.Home, c
     assert first.count("has lapsed") == 2 and "46 other lines lapsed: /memory lapsed" in first
 
 
-@pytest.mark.parametrize("command, said", [("/renew d1", "does not lapse"), ("/renew m1", "discarded"), ("/renew m8", "no record"),
-                                           ("/renew", "no record")])
+@pytest.mark.parametrize(
+    "command, said",
+    [("/renew d1", "does not lapse"), ("/renew m1", "discarded"), ("/renew m8", "no record"), ("/renew", "no record")],
+)
 def test_renewing_what_cannot_be_renewed(home: companion.Home, command: str, said: str) -> None:
     records = companion.Records(home)
     companion.add_note(records, "mail", "x")
@@ -414,29 +475,50 @@ def make_each(records: companion.Records) -> dict[str, companion.Record]:
     pasted = companion.remember(records, "note", "pasted words", companion.Origin("pasted", "s1", 2))
     waiting = companion.add_note(records, "mail", "the client agreed to May")
     vouched = companion.confirm(records, companion.add_note(records, "cal", "dentist on 4 May").id, TYPED)
-    old, = companion.import_legacy(records, "old.jsonl", b'{"text": "likes tea"}')[0]
-    seen, = companion.observe(records, [("“One”: comments_count 3 → 4", {"key": "k", "tool": "dev_articles"})])
+    (old,) = companion.import_legacy(records, "old.jsonl", b'{"text": "likes tea"}')[0]
+    (seen,) = companion.observe(records, [("“One”: comments_count 3 → 4", {"key": "k", "tool": "dev_articles"})])
     decided = companion.decide(records, "use PostgreSQL", TYPED)
-    return {"mine": mine, "pasted": pasted, "waiting": waiting, "vouched": vouched, "old": old, "seen": seen,
-            "decided": decided}
+    return {
+        "mine": mine,
+        "pasted": pasted,
+        "waiting": waiting,
+        "vouched": vouched,
+        "old": old,
+        "seen": seen,
+        "decided": decided,
+    }
 
 
 LABELS = {  # record -> (what a person is shown, what the model is sent)
-    "mine": ("you typed it on 29 Nov 2026, lapses 29 Nov 2027, by repl:/remember",
-             "PREFERENCE (preference by the owner via repl:/remember, 29 Nov 2026, until 29 Nov 2027)"),
-    "pasted": ("you pasted it on 29 Nov 2026, lapses 28 May 2027, by repl:/remember",
-               "NOTE (note by the owner via repl:/remember, 29 Nov 2026, until 28 May 2027)"),
-    "waiting": ("helper mail wrote it on 29 Nov 2026, lapses 6 Dec 2026, by cli:--note",
-                "UNCONFIRMED (note by helper mail via cli:--note, 29 Nov 2026, until 6 Dec 2026)"),
-    "vouched": ("helper cal wrote it on 29 Nov 2026, you confirmed it on 29 Nov 2026, lapses 27 Feb 2027, by cli:--note",
-                "NOTE (note by helper cal via cli:--note, 29 Nov 2026, confirmed by the owner on 29 Nov 2026, "
-                "until 27 Feb 2027)"),
-    "old": ("author unrecorded, imported from old.jsonl line 1 on 29 Nov 2026, lapses 6 Dec 2026, by import:legacy",
-            "UNCONFIRMED (note by an old file, author unrecorded via import:legacy, 29 Nov 2026, until 6 Dec 2026)"),
-    "seen": ("the daily check wrote it on 29 Nov 2026, lapses 29 Dec 2026, by daily:check",
-             "OBSERVED (observation by the daily check via daily:check, 29 Nov 2026, until 29 Dec 2026)"),
-    "decided": ("you typed it on 29 Nov 2026, by repl:/decide", "DECIDED (decision by the owner via repl:/decide, "
-                "29 Nov 2026)"),
+    "mine": (
+        "you typed it on 29 Nov 2026, lapses 29 Nov 2027, by repl:/remember",
+        "PREFERENCE (preference by the owner via repl:/remember, 29 Nov 2026, until 29 Nov 2027)",
+    ),
+    "pasted": (
+        "you pasted it on 29 Nov 2026, lapses 28 May 2027, by repl:/remember",
+        "NOTE (note by the owner via repl:/remember, 29 Nov 2026, until 28 May 2027)",
+    ),
+    "waiting": (
+        "helper mail wrote it on 29 Nov 2026, lapses 6 Dec 2026, by cli:--note",
+        "UNCONFIRMED (note by helper mail via cli:--note, 29 Nov 2026, until 6 Dec 2026)",
+    ),
+    "vouched": (
+        "helper cal wrote it on 29 Nov 2026, you confirmed it on 29 Nov 2026, lapses 27 Feb 2027, by cli:--note",
+        "NOTE (note by helper cal via cli:--note, 29 Nov 2026, confirmed by the owner on 29 Nov 2026, "
+        "until 27 Feb 2027)",
+    ),
+    "old": (
+        "author unrecorded, imported from old.jsonl line 1 on 29 Nov 2026, lapses 6 Dec 2026, by import:legacy",
+        "UNCONFIRMED (note by an old file, author unrecorded via import:legacy, 29 Nov 2026, until 6 Dec 2026)",
+    ),
+    "seen": (
+        "the daily check wrote it on 29 Nov 2026, lapses 29 Dec 2026, by daily:check",
+        "OBSERVED (observation by the daily check via daily:check, 29 Nov 2026, until 29 Dec 2026)",
+    ),
+    "decided": (
+        "you typed it on 29 Nov 2026, by repl:/decide",
+        "DECIDED (decision by the owner via repl:/decide, 29 Nov 2026)",
+    ),
 }
 
 
@@ -447,8 +529,11 @@ def test_every_label_says_who_when_how_confirmed_and_until_when(home: companion.
     record = make_each(records)[which]
     shown, sent = LABELS[which]
     sitting = Sitting(home)
-    where = {"list": sitting.type("/decisions" if which == "decided" else "/memory"), "why": sitting.type(f"/why {record.id}"),
-             "export": companion.build_export_page(records)}
+    where = {
+        "list": sitting.type("/decisions" if which == "decided" else "/memory"),
+        "why": sitting.type(f"/why {record.id}"),
+        "export": companion.build_export_page(records),
+    }
     for name, text in where.items():
         assert shown in " ".join(text.split()), name
     assert f"{record.id} {sent}" in sitting.chat.talk.system
@@ -466,10 +551,16 @@ def test_why_tells_the_whole_story(home: companion.Home, clock: Clock) -> None:
     sitting.type("what is the rent?")
     sitting.type("/remember --replaces m1 the rent is 640 a month")
     story = " ".join(sitting.type("/why m1").split())
-    for part in ("line 1 of memory.jsonl, 29 Nov 2026, author helper:mail, path cli:--note, input none",
-                 "confirm on 29 Nov 2026 by owner, path repl:/confirm, until 27 Feb 2027",
-                 "renew on 29 Nov 2026 by owner, path repl:/renew", "replaced by m2", "the rent is 640 a month",
-                 "used in 2 answers; the last: 29 Nov 2026, session", "1 Dec 2026, session", "turn 2"):
+    for part in (
+        "line 1 of memory.jsonl, 29 Nov 2026, author helper:mail, path cli:--note, input none",
+        "confirm on 29 Nov 2026 by owner, path repl:/confirm, until 27 Feb 2027",
+        "renew on 29 Nov 2026 by owner, path repl:/renew",
+        "replaced by m2",
+        "the rent is 640 a month",
+        "used in 2 answers; the last: 29 Nov 2026, session",
+        "1 Dec 2026, session",
+        "turn 2",
+    ):
         assert part in story, part
     later = " ".join(sitting.type("/why m2").split())
     assert f"session {sitting.chat.talk.session}, turn 2" in later and "replaces m1" in later
@@ -507,10 +598,15 @@ def test_nothing_is_open(home: companion.Home) -> None:
 
 
 FORGED = {  # what somebody who knows the format might put into memory.jsonl
-    "a decision": {}, "a decision that calls itself m2": {"id": "m2"}, "an id that is taken": {"op": "add", "kind": "note", "id": "m1"},
-    "a note that calls itself d7": {"op": "add", "kind": "note", "id": "d7"}, "no id": {"op": "add", "kind": "note", "id": None},
-    "an id in other digits": {"op": "add", "kind": "note", "id": "m²"}, "an unknown kind": {"op": "add", "kind": "order", "id": "m2"},
-    "an unknown act": {"op": "bless", "target": "m1"}, "an act of the other ledger": {"op": "undecide", "target": "m1"},
+    "a decision": {},
+    "a decision that calls itself m2": {"id": "m2"},
+    "an id that is taken": {"op": "add", "kind": "note", "id": "m1"},
+    "a note that calls itself d7": {"op": "add", "kind": "note", "id": "d7"},
+    "no id": {"op": "add", "kind": "note", "id": None},
+    "an id in other digits": {"op": "add", "kind": "note", "id": "m²"},
+    "an unknown kind": {"op": "add", "kind": "order", "id": "m2"},
+    "an unknown act": {"op": "bless", "target": "m1"},
+    "an act of the other ledger": {"op": "undecide", "target": "m1"},
     "an act on nothing": {"op": "confirm", "target": "m5"},
 }
 
@@ -521,8 +617,10 @@ def test_a_sound_line_that_means_nothing_here_is_named_and_makes_nothing(home: c
     records = companion.Records(home)
     companion.remember(records, "note", "mine", TYPED)
     draft = companion.Draft("decide", "owner", "repl:/decide", True, kind="decision", text="sell it all")
-    line: Any = {**companion.build_line(draft, records.memory.head, "d1", "2026-11-29T09:00:00.000Z", "ab" * 16),
-                 **FORGED[forgery]}
+    line: Any = {
+        **companion.build_line(draft, records.memory.head, "d1", "2026-11-29T09:00:00.000Z", "ab" * 16),
+        **FORGED[forgery],
+    }
     line["hash"] = companion.build_hash(line)
     with records.memory.path.open("ab") as file:
         file.write(companion.format_line(line) + b"\n")
