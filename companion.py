@@ -6030,10 +6030,11 @@ class Model:
             return failure
         return None
 
-    def unload(self) -> None:
-        """Ask the server to free the model's memory; raises ModelUnreachable."""
-        with self._asking(self.name) as client:
-            client.generate(model=self.name, prompt="", keep_alive=0)
+    def unload(self, name: str = "") -> None:
+        """Ask the server to free the memory of this model or of another; raises ModelUnreachable."""
+        name = name or self.name
+        with self._asking(name) as client:
+            client.generate(model=name, prompt="", keep_alive=0)
 
     def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
         """A vector for each text, in their order; raises ModelUnreachable."""
@@ -8705,8 +8706,9 @@ def _keep_interrupted(talk: Talk, gate: Gate, sent: list[dict[str, Any]]) -> Non
     """A stopped answer stays in the talk as far as it was shown, so that roles still alternate."""
     said = (gate.shown.strip() + " [stopped by the owner]").strip()
     talk.turns.append(Turn(frozenset(), [sent[0], {"role": "assistant", "content": said}]))
-    log_chat(talk.home, "assistant", said, session=talk.session, turn=talk.turn, author="model",
-             path="repl:chat", input="none", ids=[], stopped=True)
+    with follow_forgets(talk, Outcome(sent[0]["content"], answer=said)) as kept:
+        log_chat(talk.home, "assistant", kept.answer, session=talk.session, turn=talk.turn, author="model",
+                 path="repl:chat", input="none", ids=[], stopped=True)
 
 
 def _run_rounds(talk: Talk, view: View, gate: Gate, base: list[dict[str, Any]],
@@ -11416,11 +11418,15 @@ def log_forgotten(home: Home, records: Records, record_id: str) -> None:
 
 
 def unload_model(model: Model | None) -> bool:
-    """Ask the server to drop the model and with it what it has read; False if it cannot be asked."""
+    """Ask the server to drop the models and with them what they have read; False if it cannot be asked."""
     try:
         if model is None:
             return False
         model.unload()
+        wanted = model.settings.embed_model
+        embed = "" if wanted == "none" else wanted or find_embed_model(model.load_installed())
+        if embed:
+            model.unload(embed)
         return True
     except Failure:
         return False

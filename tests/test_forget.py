@@ -458,12 +458,39 @@ def test_a_forget_while_another_chat_is_being_answered(tmp_path: Path, server: S
     assert not list(find_held(sitting.chat)) and not find_left(tmp_path)
 
 
+def test_an_answer_that_is_stopped_after_a_forget_elsewhere(tmp_path: Path, server: StubOllama) -> None:
+    """P10: the half answer goes into the talk without the words."""
+    home = make_chat(tmp_path, server)
+    record_id = by_remember(companion.Records(home))
+    sitting = Sitting(make_chat(tmp_path, server))
+
+    def stopped(*args: Any, **more: Any) -> Any:
+        gate = more["should_stop"].__self__
+        gate.shown = f"You wrote: {PHRASE}."
+        forget(home, record_id)
+        raise KeyboardInterrupt
+
+    sitting.chat.talk.model.chat = stopped  # type: ignore[union-attr, method-assign]
+    sitting.type("hello there")
+    assert companion.load_chat(home)[-1].get("stopped") is True
+    assert not find_left(tmp_path) and not list(find_held(sitting.chat.talk.turns))
+
+
 def test_the_server_is_asked_to_unload(tmp_path: Path, server: StubOllama) -> None:
     home = make_chat(tmp_path, server)
     by_remember(companion.Records(home))
     assert "The model was unloaded" in Sitting(home).type("/forget m1", "y", "y")
     asked = [asked.body for asked in server.asked if asked.path == "/api/generate"]
     assert asked and asked[-1]["keep_alive"] == 0 and not asked[-1].get("prompt")
+
+
+def test_the_embedding_model_is_asked_to_unload_too(tmp_path: Path, server: StubOllama) -> None:
+    """P10: it has read the words as well."""
+    home = make_home(tmp_path, **{**LOCAL, "host": server.host, "embed_model": ""})
+    by_remember(companion.Records(home))
+    Sitting(home).type("/forget m1", "y", "y")
+    asked = [asked.body for asked in server.asked if asked.path == "/api/generate"]
+    assert [body["model"] for body in asked if body["keep_alive"] == 0] == [MODEL, "nomic-embed-text:latest"]
 
 
 def test_what_cannot_be_reached_is_named(tmp_path: Path) -> None:
