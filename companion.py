@@ -7219,9 +7219,22 @@ def foreign_name(prose: str, facts: Facts) -> Iterator[Finding]:
                 yield Finding("foreign_name", found[0])
 
 
+def leaves_out(prose: str, facts: Facts) -> Iterator[Finding]:
+    """Something called open beside a decision that the prose is silent on: it would pass for open too."""
+    said = expand_words(prose)
+    if len(facts.matters) < 2 or not re.search(_UNDECIDED, said, re.I):
+        return
+    is_open = [matter for matter in facts.matters if matter.standing in ("undecided", "unconfirmed")]
+    shared = content_stems(" ".join(map(_words_of, is_open)))
+    for matter in facts.matters:
+        own = content_stems(_words_of(matter)) - shared
+        if matter.standing in ("decided", "reversed") and own and not own & content_stems(said):
+            yield Finding("leaves_out", " and ".join(record.id for record in matter.records))
+
+
 RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, forged_block)
 RULES_TOUCHED: tuple[Rule, ...] = (beyond_standing, foreign_figure, foreign_name, owner_as_self,
-                                  helper_as_owner)
+                                  helper_as_owner, leaves_out)
 
 
 def check_answer(prose: str, facts: Facts) -> list[Finding]:
@@ -7381,6 +7394,7 @@ _RETRY = {
     "beyond_standing": "Your answer was not what the record says ({detail}).",
     "foreign_figure": "\"{detail}\" is in no record; use no other numbers or dates than the"
                       " record's.",
+    "leaves_out": "You called something open and were silent on what is decided ({detail}).",
     "foreign_name": "\"{detail}\" is in no record; name nothing else than the record does.",
     "owner_as_self": "These are the owner's words and likings, not yours; say \"you\", not"
                      " \"I\", \"my\" or \"we\".",
@@ -8271,14 +8285,18 @@ _LISTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 LIST_LIMIT = 12
 
 
+def find_list_standings(question: str) -> tuple[str, ...] | None:
+    """The standings that a question asks a list of (`what have I decided?`); None for any other question."""
+    plain = re.sub(r"[^\w' ]+", " ", question.lower()).strip()
+    return next((standings for pattern, standings in _LISTS if re.fullmatch(
+        rf"(?:so |and |ok |please |hey )*(?:{pattern})(?: please| again)?", plain)), None)
+
+
 def find_listed(question: str, live: Sequence[Record]) -> Found | None:
     """All records of a standing for a question that asks for the list itself, the newest last."""
-    plain = re.sub(r"[^\w' ]+", " ", question.lower()).strip()
-    for pattern, standings in _LISTS:
-        if re.fullmatch(rf"(?:so |and |ok |please |hey )*(?:{pattern})(?: please| again)?", plain):
-            found = [r for r in live if r.standing in standings][-LIST_LIMIT:]
-            return Found(tuple(Match(r, 1.0, "words", ()) for r in found), ()) if found else None
-    return None
+    standings = find_list_standings(question)
+    found = [r for r in live if r.standing in standings][-LIST_LIMIT:] if standings else []
+    return Found(tuple(Match(r, 1.0, "words", ()) for r in found), ()) if found else None
 
 
 class Turn(NamedTuple):
@@ -8613,11 +8631,20 @@ def _log_answer(talk: Talk, asked: Asked, outcome: Outcome) -> None:
         log_event(talk.home, "breach", rule=finding.rule, model=outcome.model, withheld=outcome.withheld)
 
 
+def focus_matters(question: str, matters: tuple[Matter, ...]) -> tuple[Matter, ...]:
+    """What the model is to tell: the best matter, or all of them where several things are asked.
+
+    The block shows them all; a small model that is told of a side matter talks of that one.
+    """
+    return matters if len(build_units(question)) > 1 or find_list_standings(question) else matters[:1]
+
+
 def _answer(talk: Talk, asked: Asked, outcome: Outcome, view: View) -> Outcome:
     """Ask the model, or answer from the record where there is none."""
     if talk.model is None:
         return _answer_from_record(outcome)
-    told = outcome.matters or (build_facts(talk, outcome).matters if outcome.near else ())
+    told = focus_matters(asked.own, outcome.matters) or (
+        build_facts(talk, outcome).matters if outcome.near else ())
     sent: list[dict[str, Any]] = [{"role": "user", "content": build_question(talk, asked, told)}]
     try:
         return _ask_and_check(talk, outcome, view, talk.messages(), sent)

@@ -375,3 +375,15 @@ def test_a_second_look_moves_a_doubtful_match_to_near(tmp_path: Path, reply: str
     form = companion.build_ask_json(outcome)
     assert form["standing"] == standing and [r["id"] for r in form["near"]] == (["d1"] if standing == "no_record" else [])
     assert desk.bodies()[0]["format"] == companion.PICK_SCHEMA and not (desk.home.logs / "x").exists()
+
+
+def test_an_open_side_matter_cannot_pass_for_the_decision(desk: Desk) -> None:
+    """P5: a true sentence about another record, in answer to a question that is decided."""
+    companion.decide(desk.records, "Grandma's birthday party is in the village hall", TYPED)
+    companion.remember(desk.records, "proposal", "a birthday party for the cousins in August", TYPED)
+    claim = "You have not decided: a birthday party for the cousins in August."
+    desk.server.then(stub.answer(claim), stub.answer(claim))
+    outcome, _ = desk.ask("Is Grandma's birthday party still up for grabs?")
+    if len(outcome.matters) > 1:
+        assert outcome.withheld and "leaves_out" in [finding.rule for finding in outcome.findings]
+    assert outcome.answer != claim
