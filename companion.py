@@ -11524,11 +11524,16 @@ def cmd_model(chat: Chat, words: str, origin: Origin) -> None:
     installed = model.load_installed()
     chat.display.table(["", "model", "size", "what it can"],
                        [["*" if same_model(one.name, model.name) else "", clean_line(one.name),
-                         f"{one.size / 1e9:.1f} GB", render_abilities(model.load_facts(one.name))]
+                         render_size(one.size), render_abilities(model.load_facts(one.name))]
                         for one in installed], right=[2])
     if not any(same_model(one.name, model.name) for one in installed):
         chat.display.notice(f"{model.name} is not installed; `ollama pull {model.name}` gets it.")
     chat.display.notice("/model NAME goes on with another until you leave.")
+
+
+def render_size(size: int) -> str:
+    """Bytes as `1.1 GB` or `46 MB`."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
 def render_abilities(facts: ModelFacts) -> str:
@@ -12836,13 +12841,15 @@ def _show_ask(display: Display, outcome: Outcome) -> None:
 
 
 PIPE_LIMIT = 1 << 20  # bytes read from a pipe
+PIPE_WAIT_S = 1.0
 
 
 def _read_pipe(stdin: Any) -> str:
-    """What a pipe holds; nothing is waited for where nothing was ever written."""
+    """What a pipe holds, to its end once it began; one in which nothing stirs for a second is left."""
     import select
     try:
-        if not select.select([stdin], [], [], 0.2)[0]:
+        if not select.select([stdin], [], [], PIPE_WAIT_S)[0]:
+            print("Nothing came through the pipe within a second; asked without it.", file=sys.stderr)
             return ""
         raw = stdin.buffer.read(PIPE_LIMIT)
     except (OSError, ValueError):

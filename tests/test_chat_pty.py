@@ -3,6 +3,9 @@ and sees. Each test says in its docstring which promise it attacks."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +15,7 @@ import pytest
 import stub_ollama as ollama
 from helpers import run_cli
 from stub_ollama import StubOllama, Wire
-from typist import CTRL_C, PASTE_END, PASTE_START, UP, Owner, read_lines, strip_escapes
+from typist import CTRL_C, PASTE_END, PASTE_START, ROOT, UP, Owner, read_lines, strip_escapes
 
 from companion import NOTICE_CONFIRM, NOTICE_DROPPED, NOTICE_PASTED
 
@@ -354,3 +357,14 @@ def test_ask_reads_piped_text_as_data(tmp_path: Path, stub: StubOllama) -> None:
                if line["role"] == "user"]
     assert authors == ["unrecorded", "helper:bot"]
     assert not list((tmp_path / "memory").glob("*.jsonl"))
+
+
+def test_an_open_pipe_in_which_nothing_stirs_is_left(tmp_path: Path, stub: StubOllama) -> None:
+    """P2: a pipe that another program keeps open does not hold the question for ever, and that is told."""
+    env = {**os.environ, "OLLAMA_HOST": stub.host, "COMPANION_MODEL": "qwen2.5-coder:1.5b"}
+    with subprocess.Popen([sys.executable, "-m", "companion", "--home", str(tmp_path), "--ask", "hello?"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=env, cwd=ROOT) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert "Fine." in process.stdout.read()
+        assert "Nothing came through the pipe" in process.stderr.read()

@@ -177,7 +177,7 @@ def test_models_are_listed_and_switched(open_owner: Open, stub: StubOllama) -> N
     owner.prompt()
     shown = owner.say("/model")
     assert re.search(r"\* +qwen2\.5-coder:1\.5b +1\.1 GB +chat, tools", shown)
-    assert re.search(r"smollm2:135m +0\.1 GB +chat, no tools", shown) and "search only" in shown
+    assert re.search(r"smollm2:135m +98 MB +chat, no tools", shown) and "search only" in shown
     assert "cannot talk" in owner.say("/model nomic-embed-text")
     assert "is not installed. Installed: qwen" in owner.say("/model llama9")
     assert "cloud" in owner.say("/model big:cloud") + owner.say("/model big:120b-cloud")
