@@ -11040,6 +11040,7 @@ class Chat:
         self.lapsed: Sequence[Record] = ()  # what lapsed at this start
         self.trouble = ""                  # why the model cannot be asked, as far as is known
         self.bottom = ""                   # the bottom line but for the model
+        self.on_shown: Callable[[], None] = lambda: None  # called when the prompt is on the screen
         self.exit_code = 0                 # of the first failure; it counts where nobody typed
         self.check = build_check_state(home)  # of the last good daily check
 
@@ -11055,6 +11056,7 @@ class Chat:
 
     def render_bottom(self) -> str:
         """The bottom line: the model, or why it cannot be asked, then the rest."""
+        self.on_shown()
         where = render_locality(self.home.settings)
         return " · ".join((*([] if where == "local" else [where]), self.trouble or self.home.settings.model,
                            self.bottom))
@@ -12205,11 +12207,16 @@ def build_runners(home: Home, records: Records) -> dict[str, ToolRunner]:
 
 
 def start_background(chat: Chat) -> None:
-    """Warm the model and make vectors while the owner reads the first screen."""
+    """Warm the model and make vectors while the owner reads the first screen.
+
+    It begins when the prompt is there: what it imports would keep the prompt waiting.
+    """
     import threading
-    talk = chat.talk
+    talk, shown = chat.talk, threading.Event()
+    chat.on_shown = shown.set
 
     def work() -> None:
+        shown.wait(1.0 if chat.display.is_terminal else 0.0)
         try:
             if talk.model is not None:
                 talk.finder.use_embedder(find_embed_name(talk))
