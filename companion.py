@@ -914,17 +914,21 @@ def parse_line(raw: bytes) -> Line:
     value = parse_json(raw)
     if not isinstance(value, dict) or tuple(value) not in (LINE_FIELDS, (*LINE_FIELDS, "mac")):
         raise ValueError("the fields are not those of a ledger line")
-    if not re.fullmatch("hmac-sha256:[0-9a-f]{64}", str(value.get("mac", "hmac-sha256:" + "0" * 64))):
+    if "mac" in value and not re.fullmatch("hmac-sha256:[0-9a-f]{64}", str(value["mac"])):
         raise ValueError("its mac has the wrong form")
-    for name, kinds in _FIELD_TYPES.items():
-        if type(value[name]) not in kinds:
-            raise ValueError(f"{name} has the wrong type")
+    types = tuple(map(type, value.values()))
+    if types not in _SOUND_TYPES:
+        for name, kinds in _FIELD_TYPES.items():
+            if type(value[name]) not in kinds:
+                raise ValueError(f"{name} has the wrong type")
+        _SOUND_TYPES.add(types)
     parse_at(value["at"])
     if value["expires"] is not None:
         date.fromisoformat(value["expires"])
     return value  # type: ignore[return-value]
 
 
+_SOUND_TYPES = set[tuple[type, ...]]()  # met before and found right; lines have but a few
 _TEXT_OR_NONE = (str, type(None))
 _FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(LINE_FIELDS, _TEXT_OR_NONE), "seq": (int,), "turn": (int, type(None)),
@@ -2947,8 +2951,14 @@ class Recall:
         self._rows: dict[str, int] = {}
         self._ids: dict[int, str] = {}
         self._next_row = 1
-        self._index = _open_index()
+        self._opened: sqlite3.Connection | None = None
         self.update(records)
+
+    @property
+    def _index(self) -> sqlite3.Connection:
+        """The words of the records; opened when there are some."""
+        self._opened = self._opened or _open_index()
+        return self._opened
 
     def use_embedder(self, embed_model: str) -> None:
         """Vectors come from this model from now on; those of another one are dropped."""
@@ -2974,6 +2984,8 @@ class Recall:
         self._shapes.pop(record_id, None)
 
     def _insert(self, records: Sequence[Record]) -> None:
+        if not records:
+            return
         first = self._next_row
         rows = [(first + n, build_search_text(record)) for n, record in enumerate(records)]
         self._index.executemany("INSERT INTO words(rowid, text) VALUES (?, ?)", rows)
@@ -8231,17 +8243,28 @@ class Finder:
         self.embed_model = name
         self.recall.use_embedder(name)
 
+    def begin(self, version: tuple[Any, ...], records: Sequence[Record]) -> None:
+        """Take in the first records, in the background and while nothing has been asked."""
+        with self._lock:
+            if not self._seen:
+                self._seen = version
+                self.recall.update(records)
+
     def refresh(self) -> None:
-        """Follow the ledgers."""
-        seen = self.records.version
-        if seen != self._seen:
-            self._seen = seen
-            with self._lock:
+        """Follow the ledgers; the first question, or `begin`, makes the index."""
+        if self._seen:
+            self._follow()
+
+    def _follow(self) -> None:
+        with self._lock:
+            if self.records.version != self._seen:
+                self._seen = self.records.version
                 self.recall.update(self.records.recallable())
 
     def find(self, question: str, context: Sequence[str]) -> Found:
         """What code alone finds, at once."""
         listed = find_listed(question, self.records.live())
+        self._follow()
         with self._lock:
             return listed or self.recall.find(question, context)
 
@@ -8261,6 +8284,7 @@ class Finder:
         if self.model is None or not self.embed_model:
             return
         deadline = self.model.clock() + seconds
+        self.begin(self.records.version, self.records.recallable())
         try:
             while self.model.clock() < deadline:
                 batch = self.recall.missing_vectors(limit, question)[:8 if question else 16]
@@ -8871,7 +8895,7 @@ _UNIT = f"\\s+|[“‘(\\[（「『【《〈]*[{_WIDE}][{_TIED}]*[{_CLOSING}]*|[
 
 def count_cells(text: str) -> int:
     """How many columns `text` takes on a terminal."""
-    if text.isascii():
+    if text.isascii() or text.translate(_QUOTES).isascii():
         return len(text)
     from rich.cells import cell_len
     return cell_len(text)
@@ -12214,9 +12238,11 @@ def start_background(chat: Chat) -> None:
     import threading
     talk, shown = chat.talk, threading.Event()
     chat.on_shown = shown.set
+    version, records = chat.records.version, chat.records.recallable()
 
     def work() -> None:
         shown.wait(1.0 if chat.display.is_terminal else 0.0)
+        talk.finder.begin(version, records)
         try:
             if talk.model is not None:
                 talk.finder.use_embedder(find_embed_name(talk))
