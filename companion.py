@@ -48,7 +48,7 @@ import re
 import sys
 import time
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -5405,6 +5405,10 @@ class Gauge:
         """About how many tokens; never 0 for something."""
         return frame + -int(-units // self.rate)
 
+    def estimate_text(self, text: str) -> int:
+        """About how many tokens `text` has."""
+        return self.estimate(measure_text(text))
+
     def calibrate(self, units: int, tokens: int) -> None:
         """Learn that `units` were `tokens`; figures that cannot be are left out."""
         if tokens < 40 or not 1.2 <= units / tokens <= 9:
@@ -5427,43 +5431,6 @@ def find_silent_cut(sent_estimate: int, reported: int, num_ctx: int = 0,
         return None
     return (f"Ollama read only {reported:,} tokens of a prompt of about "
             f"{max(sent_estimate, reported + 1):,}, so this answer was given without a part of it.")
-
-
-def build_turns(messages: Messages) -> list[list[Mapping[str, Any]]]:
-    """`messages` in turns: each begins with a user message; what stands before the first is one."""
-    turns: list[list[Mapping[str, Any]]] = []
-    for message in messages:
-        if not turns or message.get("role") == "user":
-            turns.append([])
-        turns[-1].append(message)
-    return turns
-
-
-def _tokens_of(messages: Iterable[Mapping[str, Any]], gauge: Gauge) -> int:
-    units, frame = measure_messages(messages)
-    return gauge.estimate(units, frame - FRAME_TOKENS)
-
-
-def build_window(messages: Messages, budget: int, gauge: Gauge | None = None,
-                 ) -> tuple[list[Mapping[str, Any]], int]:
-    """The messages that fit into `budget` tokens, and the number of turns dropped for it.
-
-    The oldest turns go first and whole, so that roles still alternate; system messages and the last
-    turn always stay. What goes is rounded up to a quarter of the budget: the window then stands
-    still for some turns, and the server can go on using what it has read.
-    """
-    gauge = gauge or Gauge()
-    system = [m for m in messages if m.get("role") == "system"]
-    turns = build_turns([m for m in messages if m.get("role") != "system"])
-    sizes = [_tokens_of(turn, gauge) for turn in turns]
-    over = _tokens_of(system, gauge) + FRAME_TOKENS + sum(sizes) - budget
-    step = max(budget // 4, 1)
-    goal = -(-over // step) * step if over > 0 else 0
-    dropped = 0
-    while goal > 0 and dropped < len(turns) - 1:
-        goal -= sizes[dropped]
-        dropped += 1
-    return [*system, *(m for turn in turns[dropped:] for m in turn)], dropped
 
 
 # Reading what the model wrote.
@@ -5983,7 +5950,7 @@ class Model:
 
     def estimate_tokens(self, text: str) -> int:
         """About how many tokens `text` has, by the server's counts so far."""
-        return self.gauge.estimate(measure_text(text))
+        return self.gauge.estimate_text(text)
 
     def estimate_request(self, messages: Messages,
                          tools: Messages = ()) -> int:
@@ -5993,11 +5960,6 @@ class Model:
     def calibrate(self, units: int, tokens: int) -> None:
         """Learn from a count of the server: `units` (see measure_text) were `tokens`."""
         self.gauge.calibrate(units, tokens)
-
-    def build_window(self, messages: Messages,
-                     tools: Messages = ()) -> tuple[list[Mapping[str, Any]], int]:
-        """The messages that fit beside `tools` and the answer, and how many turns were dropped."""
-        return build_window(messages, self.budget(tools), self.gauge)
 
     def check_fits(self, messages: Messages,
                    tools: Messages) -> None:
@@ -8352,6 +8314,7 @@ class Talk:
         self.system = ""
         self.frozen: frozenset[str] = frozenset()
         self.crowded_out: frozenset[str] = frozenset()
+        self.window = 0                    # the model's window that the prompt was built for
         self._texts: dict[str, list[str]] = {}
         self._seen: tuple[Any, ...] = ()   # the version of the records that _texts holds
         self.scrubbed = 0                  # how often something was forgotten while this talk ran
@@ -8392,10 +8355,20 @@ class Talk:
 
     def freeze(self) -> None:
         """Build the system message: rules, mission, the owner's records as they are now."""
-        chosen, _ = choose_records(self.home, self.records.windowed())
+        self.window = self.model.num_ctx if self.model else self.home.settings.num_ctx
+        chosen = choose_records(self.records.windowed(), self.window // 2, (
+            self.model.estimate_tokens if self.model else Gauge().estimate_text),
+            {record_id for turn in self.turns for record_id in turn.ids})
         self.frozen = frozenset(record.id for record in chosen)
         self.crowded_out = frozenset(r.id for r in self.records.windowed()) - self.frozen
         self.system = build_system(self.home, self.toolbox, chosen)
+
+    def follow_window(self) -> bool:
+        """Build the prompt anew if the model proves to have another window than was thought; True if so."""
+        if self.model is None or self.model.num_ctx == self.window:
+            return False
+        self.freeze()
+        return True
 
     def is_out_of_view(self, record_id: str) -> bool:
         """True if a record was there when the talk began and did not fit into the prompt."""
@@ -8416,6 +8389,7 @@ class Talk:
 
         Well below the limit, so that the prefix changes seldom and not with every turn.
         """
+        self.follow_window()
         budget = self.model.budget(self.toolbox.offered()) - spare if self.model else 0
         if self._count() <= budget:
             return 0
@@ -8457,18 +8431,23 @@ def _mentions(messages: Sequence[Mapping[str, Any]], pattern: re.Pattern[str],
     return bool(pattern.search(text)) or any(clue.search(text) for clue in clues)
 
 
-def choose_records(home: Home, records: Sequence[Record]) -> tuple[list[Record], int]:
-    """The records that go into the prompt, in ledger order, and how many there are.
+def choose_records(records: Sequence[Record], room: int, count: Callable[[str], int],
+                   touched: Container[str] = ()) -> list[Record]:
+    """The records that go into the prompt, in ledger order: all of them if they fit into `room` tokens.
 
-    All of them while they fit into half the window (about 4 letters a token), else the newest.
+    Else those that the talk has touched, then what stands for every talk (decisions and preferences),
+    then the newest. What a question touches is sent with it in any case.
     """
-    room, chosen = home.settings.num_ctx * 2, list[Record]()
-    for record in reversed(records):
-        room -= len(record.text or "") + 90
+    def rank(record: Record) -> int:
+        return 0 if record.id in touched else 1 if record.kind in ("decision", "preference") else 2
+
+    chosen = set[str]()
+    for record in sorted(records[::-1], key=rank):
+        room -= count(build_model_line(record)) + 1
         if room < 0:
             break
-        chosen.append(record)
-    return chosen[::-1], len(records)
+        chosen.add(record.id)
+    return [record for record in records if record.id in chosen]
 
 
 def build_system(home: Home, toolbox: Toolbox, records: Sequence[Record]) -> str:
@@ -8483,7 +8462,7 @@ def build_system(home: Home, toolbox: Toolbox, records: Sequence[Record]) -> str
     if records:
         lines = "\n".join(build_model_line(record) for record in records)
         parts.append("On record when this talk began:\n" + toolbox.wrap(
-            "the record", lines, limit=home.settings.num_ctx * 3))
+            "the record", lines, limit=home.settings.num_ctx * 4))
     return "\n\n".join(parts)
 
 
@@ -8671,10 +8650,20 @@ def _answer(talk: Talk, asked: Asked, outcome: Outcome, view: View) -> Outcome:
         build_facts(talk, outcome).matters if outcome.near else ())
     sent: list[dict[str, Any]] = [{"role": "user", "content": build_question(talk, asked, told)}]
     try:
-        return _ask_and_check(talk, outcome, view, talk.messages(), sent)
+        return _ask_in_window(talk, outcome, view, sent)
     except ModelUnreachable as failure:
         log_event(talk.home, "model_unreachable", why=clean_line(failure.what))
         return _answer_from_record(outcome)._replace(trouble=failure)
+
+
+def _ask_in_window(talk: Talk, outcome: Outcome, view: View, sent: list[dict[str, Any]]) -> Outcome:
+    """Ask; once more with fewer records where the model's own window, told only now, is smaller."""
+    try:
+        return _ask_and_check(talk, outcome, view, talk.messages(), sent)
+    except PromptTooLong:
+        if not talk.follow_window():
+            raise
+        return _ask_and_check(talk, outcome, view, talk.messages(), sent)
 
 
 def _answer_from_record(outcome: Outcome) -> Outcome:
@@ -12247,6 +12236,9 @@ def start_background(chat: Chat) -> None:
             if talk.model is not None:
                 talk.finder.use_embedder(find_embed_name(talk))
                 if talk.home.settings.warm:
+                    talk.model.find_facts()
+                    if not talk.turn and talk.follow_window():
+                        chat.bottom = build_bottom_line(chat)
                     failure = talk.model.warm(talk.messages(), talk.toolbox.offered())
                     chat.tell_trouble(failure)
                 talk.finder.embed_records()
