@@ -8084,8 +8084,8 @@ class Asked(NamedTuple):
     @property
     def own(self) -> str:
         """The words that surely are the asker's own; what was pasted may be anybody's (P12)."""
-        if self.input != "pasted":
-            return self.text
+        if self.input != "pasted":  # what no key made may hold anything
+            return self.text if self.input == "typed" else clean_text(self.text)
         return self.head.strip() if self.text.startswith(self.head) else ""
 
 

@@ -119,6 +119,12 @@ def read_pipe(desk: Desk, dev: StubDev) -> None:
     companion.take_turn(desk.talk, Asked("Sum this up", "unrecorded", "cli:--ask", "none", HOSTILE), Recorder(desk.server))
 
 
+def test_p12_a_question_that_nobody_typed_is_cleaned_too(desk: Desk) -> None:
+    asked = Asked(f"what of {HOSTILE}?", "helper:mail", "cli:--ask", "none")
+    companion.take_turn(desk.talk, asked, Recorder(desk.server))
+    assert all(companion.clean_text(text) == text for text in sent_words(desk))
+
+
 def read_earlier_talk(desk: Desk, dev: StubDev) -> None:
     for author, how in (("helper:mail", "none"), ("owner", "pasted")):
         companion.log_chat(desk.home, "user", HOSTILE, session="s1", turn=1, author=author, path="repl:chat", input=how)
