@@ -47,10 +47,10 @@ class Screen:
         """One tmux command."""
         return subprocess.run([*self.tmux, *words], check=True, capture_output=True, text=True).stdout
 
-    def wait(self) -> None:
-        """Until the prompt is back."""
+    def wait(self, behind: str = "") -> None:
+        """Until there is a prompt below the line that was typed."""
         deadline = time.monotonic() + 240
-        while not PROMPT.search(self.run("capture-pane", "-p")):
+        while not PROMPT.search(self.run("capture-pane", "-p", "-S", "-").rpartition(behind or "Companion")[2]):
             if time.monotonic() > deadline:
                 raise SystemExit("The prompt did not come back:\n" + self.run("capture-pane", "-p"))
             time.sleep(0.1)
@@ -61,9 +61,7 @@ class Screen:
         while line[-20:] not in self.run("capture-pane", "-p", "-J"):
             time.sleep(0.05)
         self.run("send-keys", "Enter")
-        while PROMPT.search(self.run("capture-pane", "-p")):
-            time.sleep(0.02)
-        self.wait()
+        self.wait(f"> {line}")
 
 
 def build_picture(screen: str, title: str) -> str:
@@ -85,7 +83,8 @@ def main() -> None:
                 shown = screen.run("capture-pane", "-p", "-e").replace(screen.home, "~/companion")
                 Path(__file__).with_name(f"{name}.svg").write_text(build_picture(shown, "companion"), "utf-8")
                 screen.run("send-keys", "C-l")
-                screen.wait()
+                while PICTURES[0][1][0] in screen.run("capture-pane", "-p"):
+                    time.sleep(0.05)
         finally:
             screen.run("kill-server")
 
