@@ -8442,7 +8442,8 @@ def choose_records(records: Sequence[Record], room: int, count: Callable[[str], 
         return 0 if record.id in touched else 1 if record.kind in ("decision", "preference") else 2
 
     chosen = set[str]()
-    for record in sorted(records[::-1], key=rank):
+    newest_first = list(reversed(records))  # sorting keeps it among equals
+    for record in sorted(newest_first, key=rank):
         room -= count(build_model_line(record)) + 1
         if room < 0:
             break
@@ -12783,7 +12784,7 @@ def parse_plainly(argv: Sequence[str]) -> Any:
 
 _GOES_WITH: tuple[tuple[str, tuple[str, ...]], ...] = (  # option -> flags that it belongs to
     ("json", ("ask", "memory", "decisions", "verify", "stats")), ("as_", ("note", "ask")),
-    ("if_due", ("daily",)), ("all", ("memory",)), ("author", ("memory",)), ("path", ("memory",)),
+    ("if_due", ("daily",)), ("all", ("memory", "decisions")), ("author", ("memory",)), ("path", ("memory",)),
     ("yes", ("forget",)), ("sealed", ("verify",)),
 )
 
