@@ -2893,6 +2893,27 @@ def _build_unit(text: str) -> Unit:
     return Unit(text, bare if len(words) > 1 else text.strip(), words)
 
 
+_GENERAL_FORM = lazy_pattern(
+    r"^\W*(?:(?:please|can you|could you|would you)[ ,]+)*(?:(?:explain|describe|define|translate|write|draft|compose)\b"
+    r"|tell me (?:an?|about|something about)\b|what(?:'s| is) (?:an?|the (?:difference|meaning|capital)) "
+    r"|what are [\w-]+\W*$|how (?:do|does) (?:an? |the )?[\w -]+ works?\b|what does .{1,40} mean\b)", re.I)
+_STATED = lazy_pattern(
+    r"^\W*(?:i(?:'m| am)?|we(?:'re| are)?) (?:really |usually |always |just )*(?:prefer|like|love|hate|enjoy|want|need"
+    r"|feel|tired|happy|sad|hungry|bored|back)\b(?!.*\b(?:did|do|have|was|am) i\b)[^?]*$", re.I)
+_OWNER_WORDS = lazy_pattern(r"\b(?:i|me|my|mine|we|us|our|ours)\b(?! (?:a|an|about|the)\b)", re.I)
+
+
+def is_general(question: str) -> bool:
+    """True for what asks about the world, or states something: it touches only what it names.
+
+    Sense alone would find a neighbour in any record ("what is a backup?", "I prefer tea").
+    """
+    if _STATED.search(question):
+        return True
+    return bool(_GENERAL_FORM.search(question)) and not _OWNER_WORDS.search(
+        _GENERAL_FORM.sub("", question))
+
+
 def is_follow_up(question: str) -> bool:
     """True if the question names no matter of its own and points back to the last one."""
     words = build_search_words(ASKING.sub(" ", question))
@@ -3068,7 +3089,7 @@ class Recall:
         """Matches and near misses of one unit, each held against the rules of a near miss."""
         floor = self._floor(vector)
         scored = self._score(unit, vector, question)
-        if SMALL_TALK.search(question):  # only what it names
+        if SMALL_TALK.search(question) or is_general(question):  # only what it names
             scored = [match for match in scored if not match.missing]
         top = max((match.score for match in scored), default=0.0)
         if vector is None and self._vectors:

@@ -385,3 +385,12 @@ def test_ten_thousand_records_are_searched_at_once() -> None:
     begun = time.perf_counter()
     assert any(recall.find("when do we repaint the kitchen door at kopex?"))
     assert time.perf_counter() - begun < 0.25
+
+
+@pytest.mark.parametrize(("question", "general"), [
+    ("Explain in one sentence what a backup is.", True), ("what is a backup?", True), ("how does a heat pump work?", True),
+    ("Tell me a joke", True), ("I prefer tea", True), ("I'm tired today", True),
+    ("What is my mission?", False), ("am I selling the car?", False), ("we did settle the venue, didn't we", False),
+    ("I want to sell the car, did I decide that", False), ("Explain what I decided about the car", False)])
+def test_what_asks_about_the_world_touches_only_what_it_names(question: str, general: bool) -> None:
+    assert companion.is_general(question) is general

@@ -9,7 +9,6 @@ vectors alone, together (what words alone are sure of, shown at once, then what 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import pickle
@@ -25,19 +24,10 @@ HOST = os.environ.get("OLLAMA_HOST", "http://127.0.0.1:11434")
 
 
 def load_program() -> Any:
-    """companion.py, or the fragment behind its throw-away prelude."""
-    fragment = HERE.parent / "08_recall.py"
-    if not fragment.exists():
-        import companion
-        return companion
-    joined = HERE / "_joined.py"
-    joined.write_text((HERE / "prelude.py").read_text() + fragment.read_text())
-    spec = importlib.util.spec_from_file_location("_joined", joined)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["_joined"] = module
-    spec.loader.exec_module(module)
-    return module
+    """companion.py of this checkout."""
+    sys.path.insert(0, str(HERE.parent.parent))
+    import companion
+    return companion
 
 
 class Vectors:
