@@ -501,8 +501,9 @@ def load_bytes(path: Path, limit: int | None = None, start: int = 0) -> bytes:
     try:  # not blocking: a pipe that takes the file's place right now must not hold the program
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
-            file.seek(start)
-            return file.read(FILE_LIMIT if limit is None else limit)
+            file.seek(start)  # what is asked for is allocated at once, so no more than is there
+            rest = max(0, os.fstat(descriptor).st_size - start)
+            return file.read(min(rest, FILE_LIMIT if limit is None else limit))
     except OSError as error:
         raise _storage_failure(path, error, "read") from error
 
@@ -806,7 +807,6 @@ WORDS = ("text", "evidence", "salt")  # erased by forget; the hash reaches them 
 LEDGERS = ("memory", "decisions")
 VERDICTS = ("fine", "torn", "shortened", "rolled back", "rewritten")
 FINGERPRINT = lazy_pattern(r"chain (memory|decisions) (\d+) (sha256:[0-9a-f]{16,64})")
-_REPORTED_CHAIN = lazy_pattern("^- " + FINGERPRINT.pattern, re.M)  # a line of ours; no title stands like that
 LARGE_LEDGER = 1 << 25  # bytes from which reading takes more than a moment
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UNKNOWABLE = (
@@ -1380,8 +1380,9 @@ def find_witnesses(home: Home, name: str, *, full: bool = False) -> list[Witness
         if format_at(datetime.fromtimestamp(path.stat().st_mtime, UTC)) < since:
             continue
         text = load_bytes(path, 1 << 20).decode("utf-8", "replace")
-        found += [Witness(f"report {path.name}", int(seq), kept)
-                  for which, seq, kept in _REPORTED_CHAIN.findall(text) if which == name]
+        lines = [line for line in text.split("\n") if line.startswith(f"- chain {name} ")]
+        found += [Witness(f"report {path.name}", int(seen[2]), seen[3])
+                  for line in lines if (seen := FINGERPRINT.match(line, 2))]
     return found
 
 
@@ -1395,7 +1396,7 @@ def _find_event_witnesses(home: Home, name: str, full: bool) -> list[Witness]:
     for event, which, seq, kept, rest in _LEDGER_EVENT.findall(text):
         if which == name:
             found = [] if event == "accepted" else found
-            seal = re.search(r'"seal": (\d{1,18})', rest)
+            seal = re.search(r'"seal": (\d{1,18})', rest) if "seal" in rest else None
             found.append(Witness("event log", int(seq), kept, int(seal[1]) if seal else 0))
     return found
 
@@ -2429,11 +2430,11 @@ class Embedder(NamedTuple):
 
 
 # The symmetric prefix finds a record by a question better than the model's search prefixes do.
-EMBEDDERS: Mapping[str, Embedder] = {
-    "nomic-embed-text": Embedder("classification: ", 0.585, 1.0),
-    "all-minilm": Embedder("", 0.15, 2.0),
+EMBEDDERS: Mapping[str, tuple[str, float, float]] = {
+    "nomic-embed-text": ("classification: ", 0.585, 1.0),
+    "all-minilm": ("", 0.15, 2.0),
 }
-UNKNOWN_EMBEDDER = Embedder("", 0.45, 1.5)
+UNKNOWN_EMBEDDER = ("", 0.45, 1.5)
 FLOOR = 0.585             # the score from which a match with a vector is on record
 VECTOR_RECORDS = 500      # newest records that get a vector
 WORDS_FLOOR = 0.34        # share of the question's weight that words alone must support
@@ -2966,7 +2967,7 @@ class Recall:
 
     def __init__(self, records: Iterable[Record] = (), embed_model: str = "") -> None:
         self.records: dict[str, Record] = {}
-        self.embedder = EMBEDDERS.get(embed_model.split(":")[0], UNKNOWN_EMBEDDER)
+        self.embedder = Embedder(*EMBEDDERS.get(embed_model.split(":")[0], UNKNOWN_EMBEDDER))
         self._vectors: dict[str, tuple[float, ...]] = {}
         self._shapes: dict[str, _Shape] = {}
         self._rows: dict[str, int] = {}
@@ -2983,7 +2984,7 @@ class Recall:
 
     def use_embedder(self, embed_model: str) -> None:
         """Vectors come from this model from now on; those of another one are dropped."""
-        self.embedder = EMBEDDERS.get(embed_model.split(":")[0], UNKNOWN_EMBEDDER)
+        self.embedder = Embedder(*EMBEDDERS.get(embed_model.split(":")[0], UNKNOWN_EMBEDDER))
         self._vectors.clear()
 
     def update(self, records: Iterable[Record]) -> None:
@@ -10006,8 +10007,7 @@ class Usage(NamedTuple):
     takes: tuple[str, ...] = ()
 
 
-KIND_CHOICES = (Choice("preference:", "how you like things"), Choice("proposal:", "not decided yet"),
-                Choice("note:", "anything else"))
+KIND_CHOICES = (("preference:", "how you like things"), ("proposal:", "not decided yet"), ("note:", "anything else"))
 
 
 def find_completions(before: str, commands: Mapping[str, Usage],
@@ -10031,7 +10031,7 @@ def _list_choices(take: str, word: str,
                   choices: Mapping[str, Callable[[], Iterable[Choice]]]) -> list[Choice]:
     if take.startswith("--"):
         return [Choice(take + " ")] if word and take.startswith(word) else []
-    offered = KIND_CHOICES if take == "kind" else choices.get(take, tuple)()
+    offered = [Choice(*kind) for kind in KIND_CHOICES] if take == "kind" else choices.get(take, tuple)()
     return [Choice(choice.text + " ", choice.about) for choice in offered
             if choice.text.startswith(word.casefold())]
 
@@ -12451,7 +12451,7 @@ def expect(holds: bool, otherwise: str) -> None:
         raise Broken(otherwise)
 
 
-_TYPED = Origin("typed", "selftest", 1)
+_TYPED = ("typed", "selftest", 1)
 
 
 def prove_p1(home: Home, records: Records) -> str:
@@ -12485,7 +12485,7 @@ def prove_p2(home: Home, records: Records) -> str:
 
 
 def prove_p3(home: Home, records: Records) -> str:
-    remember(records, "note", "one", _TYPED)
+    remember(records, "note", "one", Origin(*_TYPED))
     add_note(records, "mail", "two")
     observe(records, [("three", {"key": "k1"})])
     wrong = [line for line in records.memory.lines
@@ -12503,13 +12503,13 @@ def prove_p4(home: Home, records: Records) -> str:
         raise Broken(f"a helper could call itself {name!r}")
     note = add_note(records, "mail", "the bill is paid")
     expect(note.standing == "unconfirmed", f"a helper's line is {note.standing}")
-    kept = confirm(records, note.id, _TYPED)
+    kept = confirm(records, note.id, Origin(*_TYPED))
     expect(kept.author == "helper:mail" and kept.confirmed, "confirming changed the author")
     return "helper lines wait, stay the helper's when confirmed; look-alike names refused"
 
 
 def prove_p5(home: Home, records: Records) -> str:
-    proposal = remember(records, "proposal", "maybe give the agent its own DEV page, undecided", _TYPED)
+    proposal = remember(records, "proposal", "maybe give the agent its own DEV page, undecided", Origin(*_TYPED))
     expect(proposal.standing == "undecided", f"a proposal is {proposal.standing}")
     finder = Finder(records, None)
     finder.refresh()
@@ -12522,7 +12522,7 @@ def prove_p5(home: Home, records: Records) -> str:
 
 
 def prove_p6(home: Home, records: Records) -> str:
-    mine = [remember(records, "preference", text, _TYPED).id for text in ("short answers", "no emoji")]
+    mine = [remember(records, "preference", text, Origin(*_TYPED)).id for text in ("short answers", "no emoji")]
     observe(records, [(f"observation {n}", {"key": f"k{n}"}) for n in range(40)])
     seen = records.windowed()
     expect([r.id for r in seen[:2]] == mine, "the owner's lines were pushed out")
@@ -12568,7 +12568,7 @@ def prove_p8(home: Home, records: Records) -> str:
 
 def prove_p9(home: Home, records: Records) -> str:
     for text in ("use PostgreSQL", "keep the archive", "no trackers"):
-        decide(records, text, _TYPED)
+        decide(records, text, Origin(*_TYPED))
     path = home.memory / "decisions.jsonl"
     whole = load_bytes(path)
     last_week = b"".join(whole.splitlines(True)[:1])
@@ -12587,7 +12587,7 @@ def prove_p9(home: Home, records: Records) -> str:
     expect(all(name == verdict for name, verdict in seen.items()), f"verdicts {seen}")
     replace_bytes(path, whole.replace(b"PostgreSQL", b"PostgreSQl"))
     try:
-        decide(records, "one more", _TYPED)
+        decide(records, "one more", Origin(*_TYPED))
     except LedgerDamaged:
         return "fine, torn, shortened, rolled back, rewritten told apart; a tampered file takes no line"
     raise Broken("a tampered decisions file took a new line")
@@ -12595,7 +12595,7 @@ def prove_p9(home: Home, records: Records) -> str:
 
 def prove_p10(home: Home, records: Records) -> str:
     phrase = "call Zebulon on 5550123"
-    record = remember(records, "note", phrase, _TYPED)
+    record = remember(records, "note", phrase, Origin(*_TYPED))
     log_chat(home, "user", f"when do I {phrase}?", ids=[record.id], session="s", turn=1)
     append_line(home.logs / "history", dump_json({"text": f"/remember note: {phrase}", "input": "typed"}))
     replace_bytes(home.reports / "2026-01-01_080000.md", f"due: {phrase}\n".encode())
