@@ -2895,7 +2895,8 @@ def _build_unit(text: str) -> Unit:
 
 
 _GENERAL_FORM = lazy_pattern(
-    r"^\W*(?:(?:please|can you|could you|would you)[ ,]+)*(?:(?:explain|describe|define|translate|write|draft|compose)\b"
+    r"^\W*(?:(?:please|can you|could you|would you)[ ,]+)*"
+    r"(?:(?:explain|describe|define|translate|write|draft|compose)\b"
     r"|tell me (?:an?|about|something about)\b|what(?:'s| is) (?:an?|the (?:difference|meaning|capital)) "
     r"|what are [\w-]+\W*$|how (?:do|does) (?:an? |the )?[\w -]+ works?\b|what does .{1,40} mean\b)", re.I)
 _STATED = lazy_pattern(
