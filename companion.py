@@ -300,7 +300,7 @@ _HIDDEN = (
     "\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _UNSAFE = lazy_pattern(f"[{_HIDDEN}]")
-_QUOTES = dict.fromkeys(map(ord, "“”‘’…·"))  # what this program itself adds to plain letters
+_OWN_MARKS = "“”‘’…·"  # what this program itself puts among plain letters
 _UNSAFE_IN_JSON = lazy_pattern(f"[{_HIDDEN}\x7f]")
 
 
@@ -319,10 +319,16 @@ def _render_json_escape(match: re.Match[str]) -> str:
     return f"\\u{0xd800 + (code >> 10):04x}\\u{0xdc00 + (code & 0x3ff):04x}"
 
 
+def is_plain(text: str) -> bool:
+    """True for ASCII with this program's own marks in it, of which each takes one column."""
+    for mark in () if text.isascii() else _OWN_MARKS:
+        text = text.replace(mark, "")
+    return text.isascii()
+
+
 def clean_text(text: str) -> str:
     """`text` with every control, bidi, zero-width and tag character shown as an escape (P12)."""
-    plain = text if text.isascii() else text.translate(_QUOTES)
-    return text if plain.isascii() and text.isprintable() else _UNSAFE.sub(_render_escape, text)
+    return text if text.isprintable() and is_plain(text) else _UNSAFE.sub(_render_escape, text)
 
 
 def clean_line(text: str) -> str:
@@ -8908,7 +8914,7 @@ _UNIT = f"\\s+|[“‘(\\[（「『【《〈]*[{_WIDE}][{_TIED}]*[{_CLOSING}]*|[
 
 def count_cells(text: str) -> int:
     """How many columns `text` takes on a terminal."""
-    if text.isascii() or text.translate(_QUOTES).isascii():
+    if is_plain(text):
         return len(text)
     from rich.cells import cell_len
     return cell_len(text)
@@ -9696,11 +9702,13 @@ class Display:
 
     def put(self, rows: Iterable[Row]) -> None:
         """Print rows, wrapped to the window on a terminal and whole in a pipe."""
+        lines = list[Sequence[Span]]()
         for row in rows:
             spans = tuple((clean_text(text.replace("\r\n", "\n")), style)
                           for text, style in row.spans)
             for part in split_row(Row(spans, row.hang)):
-                self.emit(wrap_row(part, self.width()) if self.is_terminal else [part.spans])
+                lines += wrap_row(part, self.width()) if self.is_terminal else [part.spans]
+        self.emit(lines)
 
     def gap(self) -> None:
         """An empty line, unless there is one."""
