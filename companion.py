@@ -356,12 +356,16 @@ def plural(n: int, word: str) -> str:
 
 def canonical_json(value: Any) -> str:
     """The one form that is hashed: sorted keys, no blanks, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _CANONICAL.encode(value)
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+_READABLE = json.JSONEncoder(ensure_ascii=False)
 
 
 def dump_json(value: Any, indent: int | None = None) -> str:
     """JSON for a file that a person reads: letters as they are, no raw control character (P12)."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    text = json.dumps(value, ensure_ascii=False, indent=indent) if indent else _READABLE.encode(value)
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
     return _UNSAFE_IN_JSON.sub(_render_json_escape, text)
@@ -516,7 +520,8 @@ def load_bytes(path: Path, limit: int | None = None, start: int = 0) -> bytes:
 
 def _open_to_write(path: Path, flags: int) -> int:
     """A descriptor on a regular file with mode 0600, old ones tightened."""
-    check_regular(path)
+    if not flags & os.O_EXCL:
+        check_regular(path)
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_CREAT, 0o600)
     if os.fstat(descriptor).st_mode & 0o177:
         os.fchmod(descriptor, 0o600)
