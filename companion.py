@@ -1676,6 +1676,8 @@ class Records:
 
     def get(self, record_id: str) -> Record:
         """The record called `record_id`; Refused if there is none."""
+        if not record_id:
+            raise Refused("That needs an id, such as m3 or d1.", "/memory and /decisions list them.")
         record = self.find(record_id)
         if record is None:
             raise Refused(f"There is no record {clean_line(record_id)!r}.",
@@ -2726,7 +2728,7 @@ ASKED_FOR: tuple[tuple[str, str, str], ...] = (
      r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|dozen|single|both|half|none|no)\b"),
     ("when", r"\bwhen\b(?! (?:i|we|you|it|they|he|she|the|my|our|some(?:one|body|thing)) \w+[^?]*,)"
      r"|\bwhat (?:day|date|time)\b",
-     r"\d|\b(?:\w+day|january|february|march|april|may|june|july|august|september|october|november|december|"
+     r"\d|\b(?:\w+days?|january|february|march|april|may|june|july|august|september|october|november|december|"
      r"spring|summer|autumn|fall|winter|easter|christmas|noon|midnight|morning|evening|night|week\w*|month\w*|"
      r"year\w*|term|today|tomorrow|tonight|until|till|before|after|soon|later|now|once|hour\w*|seven|eight|nine|"
      r"ten|half past|one day|some ?day)\b"),
@@ -3078,7 +3080,7 @@ class Recall:
                 on_record = [m._replace(score=FLOOR + WORDS_WEIGHT * m.score) for m in on_record]
             _keep_best(best, on_record)
             _keep_best(near, close)
-        chosen = _rank(best.values())[:BLOCK_LIMIT]
+        chosen = _choose_matches(best.values())
         if not chosen and not self._vectors:
             chosen = self._find_preferences(question)
         taken = {match.record.id for match in chosen}
@@ -3105,11 +3107,13 @@ class Recall:
         if SMALL_TALK.search(question) or is_general(question):  # only what it names
             scored = [match for match in scored if not match.missing]
         top = max((match.score for match in scored), default=0.0)
+        own_top = max((match.score for match in scored if is_own(match.record)), default=0.0)
         if vector is None and self._vectors:
             scored = _keep_sure(unit, scored)
         on_record, near = list[Match](), list[Match]()
         for match in _rank(scored):
-            if match.score >= floor and match.score >= top - margin:
+            best = own_top if is_own(match.record) else top  # a note in the question's words hides nothing (P6)
+            if match.score >= floor and match.score >= best - margin:
                 if is_near_miss(unit, match, self._shape(match.record)):
                     near.append(match)
                     if not on_record:  # what was asked is close by and not it: the rest is farther off
@@ -3220,6 +3224,21 @@ def _keep_best(kept: dict[str, Match], matches: Iterable[Match]) -> None:
 
 def _rank(matches: Iterable[Match]) -> list[Match]:
     return sorted(matches, key=lambda m: (-m.score, m.record.id))
+
+
+def is_own(record: Record) -> bool:
+    """True for what the owner wrote or decided; helpers, imports and the daily check come after it (P6)."""
+    return record.author == "owner"
+
+
+def _choose_matches(matches: Iterable[Match]) -> list[Match]:
+    """The matches of the block, best first; others get the places that the owner's leave, one at least."""
+    ranked = _rank(matches)
+    own = [match for match in ranked if is_own(match.record)][:BLOCK_LIMIT]
+    others = [match for match in ranked if not is_own(match.record)]
+    room = max(1, BLOCK_LIMIT - len(own))
+    kept = own[:BLOCK_LIMIT - min(room, len(others))] + others[:room]
+    return _rank(kept)
 
 
 def _supports(shape: _Shape, word: Word) -> bool:
@@ -7889,7 +7908,7 @@ _REVERSING = (
 )
 _REPLACING = (
     r"\binstead\b|\bswapp?(?:ed|ing)\b|\b(?:is|are) now (?:the|a|an|in|on|at|with|to|\w*day"
-    r"|\d)\b|\b(?:is|are|on|at|in|meets?|goes|moves?) (?:the |on |at |in )?(?:\w+day|january"
+    r"|\d)\b|\b(?:is|are|on|at|in|meets?|goes|moves?) (?:the |on |at |in )?(?:\w+days?|january"
     r"|february|march|april|may|june|july|august|september|october|november|december|\d[\w.:]*"
     r"|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[\w ]+ ones?)\b[^.?!]*\bnow\b"
     r"|\bcorrection\b|\bmov(?:e|es|ed|ing) (?:[\w']+ ){0,6}to\b|\bmake (?:it|that) (?!a rest)\w+"
@@ -8294,7 +8313,9 @@ class Finder:
 
 
 _LISTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"what (?:all )?(?:have|did|had) i (?:actually |ever )?(?:decided?|settled?)(?: on)?"
+    (r"what(?:'s| is| has been| was)(?: currently| already)? decided(?: so far| already| yet)?"
+     r"|(?:which|what) decisions (?:stand|are there|do i have|have i made|did i make)"
+     r"|what (?:all )?(?:have|did|had) (?:i|we) (?:actually |ever )?(?:decided?|settled?)(?: on)?"
      r"(?: so far| already| yet| lately)?"
      r"|(?:list|show)(?: me)?(?: all)?(?: of)? my decisions|what are my decisions", ("decided",)),
     (r"what (?:are|were) my preferences|what do i prefer|(?:list|show)(?: me)?(?: all)? my preferences",
@@ -8470,17 +8491,22 @@ def choose_records(records: Sequence[Record], room: int, count: Callable[[str], 
     """The records that go into the prompt, in ledger order: all of them if they fit into `room` tokens.
 
     Else those that the talk has touched, then what stands for every talk (decisions and preferences),
-    then the newest. What a question touches is sent with it in any case.
+    then the owner's newest, and what others wrote in a quarter of the room at most (P6). What a question
+    touches is sent with it in any case.
     """
     def rank(record: Record) -> int:
+        if not is_own(record):
+            return 3
         return 0 if record.id in touched else 1 if record.kind in ("decision", "preference") else 2
 
-    chosen = set[str]()
+    chosen, left_for_others = set[str](), room // 4
     newest_first = list(reversed(records))  # sorting keeps it among equals
     for record in sorted(newest_first, key=rank):
-        room -= count(build_model_line(record)) + 1
-        if room < 0:
-            break
+        size = count(build_model_line(record)) + 1
+        if size > room or not is_own(record) and size > left_for_others:
+            continue
+        room -= size
+        left_for_others -= 0 if is_own(record) else size
         chosen.add(record.id)
     return [record for record in records if record.id in chosen]
 
@@ -8517,8 +8543,11 @@ def build_model_line(record: Record, today: date | None = None) -> str:
         parts.append(f"taken back on {render_day(record.ended_at or '')}")
     elif record.expires:
         parts.append(f"until {render_day(record.expires)}")
-    words = clean_line(record.text or "")
+    words = cut_text(clean_line(record.text or ""), LINE_LIMIT if is_own(record) else OTHERS_LIMIT)
     return f"{record.id} {record.standing.upper()} ({', '.join(parts)}): “{words}”"
+
+
+LINE_LIMIT, OTHERS_LIMIT = 4000, 500  # letters of one record in a prompt: the owner's, and anybody else's (P6)
 
 
 def build_question(talk: Talk, asked: Asked, matters: Sequence[Matter]) -> str:
@@ -9074,7 +9103,8 @@ def render_record(record: Record, today: date | None = None, *, id_width: int = 
     width = max(id_width, len(record.id))
     indent = width + 4
     label = " · " + clean_line(render_label(record, full, today))
-    rows = [Row(((f"  {record.id.ljust(width)}  ", "label"), (record.standing, "standing"),
+    standing = "forgotten" if record.state == "forgotten" else record.standing
+    rows = [Row(((f"  {record.id.ljust(width)}  ", "label"), (standing, "standing"),
                  (label, "label")), indent)]
     if record.text is None:
         rows.append(build_row("its words were forgotten", "label", indent))
@@ -9126,12 +9156,18 @@ def render_block(matters: Sequence[Matter], today: date | None = None,
     return [Row((*spans, (" (shown above)", "label")), 11)]
 
 
-def render_closing(matters: Sequence[Matter], missing: Sequence[str] = ()) -> list[Row]:
-    """What the finished search did not find: a decision on open matters, words of the question."""
+def render_closing(matters: Sequence[Matter], missing: Sequence[str] = (),
+                   near: Sequence[str] = ()) -> list[Row]:
+    """What the finished search did not find: a decision on open matters, words of the question.
+
+    `near` are decisions that lie near: "no decision found" is not said over them.
+    """
     indent = 4 + max((len(record.id) for record in list_records(matters)), default=2)
     still_open = [m for m in matters if m.standing in ("undecided", "unconfirmed")]
     rows = list[Row]()
-    if still_open:
+    if still_open and near:
+        rows.append(build_row(f"no decision on exactly this; {', '.join(near)} lies near", "label", indent))
+    elif still_open:
         ids = ", ".join(record.id for record in list_records(still_open))
         on = "this" if len(still_open) == len(matters) else ids
         rows.append(build_row(f"no decision found on {on}", "label", indent))
@@ -9795,9 +9831,10 @@ class Display:
         rows = render_block(matters, local_day(now), brief)
         self.put(rows[1:] if late and not brief else rows)
 
-    def block_close(self, matters: Sequence[Matter], missing: Sequence[str] = ()) -> None:
+    def block_close(self, matters: Sequence[Matter], missing: Sequence[str] = (),
+                    near: Sequence[str] = ()) -> None:
         """Print what the search did not find, once every finder has answered or timed out."""
-        self.put(render_closing(matters, missing))
+        self.put(render_closing(matters, missing, near))
 
     def near(self, matches: Sequence[Match], now: datetime) -> None:
         """Print near misses as near."""
@@ -11947,7 +11984,8 @@ class ChatView(View):
     def close_block(self, matters: Sequence[Matter], found: Found) -> None:
         if matters:
             missing = dict.fromkeys(word for match in found.on_record for word in match.missing)
-            self.display.block_close(matters, list(missing))
+            self.display.block_close(matters, list(missing), [match.record.id for match in found.near
+                                                              if match.record.kind == "decision"])
         if found.near:
             self.display.near(found.near, self.home.now())
         if matters or found.near:
@@ -12926,7 +12964,8 @@ def run_list(home: Home, args: Any) -> int:
         found = [r for r in records.all() if r.kind == "decision"]
     else:
         found = select_memory(records, "all" if args.all else "")
-        found = [r for r in found if args.author in (None, r.author) and args.path in (None, r.path)]
+        found = [r for r in found if args.author in (None, r.author, r.author.removeprefix("helper:"))
+                 and args.path in (None, r.path)]
     if args.json:
         emit_json([build_listing(records, record) for record in found])
     else:

@@ -441,7 +441,7 @@ def test_forty_observations_lapse_in_a_line_not_in_forty(home: companion.Home, c
 
 @pytest.mark.parametrize(
     "command, said",
-    [("/renew d1", "does not lapse"), ("/renew m1", "discarded"), ("/renew m8", "no record"), ("/renew", "no record")],
+    [("/renew d1", "does not lapse"), ("/renew m1", "discarded"), ("/renew m8", "no record"), ("/renew", "needs an id")],
 )
 def test_renewing_what_cannot_be_renewed(home: companion.Home, command: str, said: str) -> None:
     records = companion.Records(home)

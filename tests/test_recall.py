@@ -394,3 +394,8 @@ def test_ten_thousand_records_are_searched_at_once() -> None:
     ("I want to sell the car, did I decide that", False), ("Explain what I decided about the car", False)])
 def test_what_asks_about_the_world_touches_only_what_it_names(question: str, general: bool) -> None:
     assert companion.is_general(question) is general
+
+
+def test_plural_weekdays_answer_when() -> None:
+    recall = companion.Recall(make_home("decision: the review is on Thursdays"))
+    assert [match.record.id for match in recall.find("When is the review?").on_record] == ["d1"]

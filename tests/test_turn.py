@@ -387,3 +387,30 @@ def test_an_open_side_matter_cannot_pass_for_the_decision(desk: Desk) -> None:
     if len(outcome.matters) > 1:
         assert outcome.withheld and "leaves_out" in [finding.rule for finding in outcome.findings]
     assert outcome.answer != claim
+
+
+def test_a_helpers_note_in_the_words_of_the_question_hides_no_decision(desk: Desk) -> None:
+    """P5, P6: the owner's decision stays in the block, and "no decision found" is not said beside it."""
+    companion.decide(desk.records, "PostgreSQL for the shop", TYPED)
+    companion.add_note(desk.records, "mail", "Which database does the shop use: the shop does use the database Oracle")
+    desk.talk = desk.open()
+    _, view = desk.ask("Which database does the shop use?")
+    assert {"d1", "m1"} <= set(view.shown[0][1][0])
+
+
+def test_one_huge_note_of_a_helper_empties_nothing_out_of_the_prompt(desk: Desk) -> None:
+    """P6: others have a share of the room, and each of their lines is cut."""
+    mine = [companion.remember(desk.records, kind, text, TYPED).id for kind, text in (
+        ("preference", "short plain answers"), ("proposal", "maybe a second cat"), ("note", "the key is under the pot"))]
+    companion.add_note(desk.records, "mail", "x " * 1900)
+    for number in range(30):
+        companion.add_note(desk.records, "mail", f"{number} " + "y " * 400)
+    talk = desk.open()
+    assert set(mine) <= talk.frozen and "second cat" in talk.system
+    assert len(talk.system) < 30_000
+
+
+def test_what_is_decided_lists_what_stands(desk: Desk) -> None:
+    companion.decide(desk.records, "use PostgreSQL for the shop", TYPED)
+    for question in ("what is decided?", "What did we decide so far?", "which decisions stand"):
+        assert desk.ask(question, desk.open())[0].sources == ("d1",), question
