@@ -12445,15 +12445,17 @@ def build_model_question(home: Home, display: Display) -> FirstQuestion | None:
     if home.settings.model != Settings().model:
         return None
     try:
-        found = [one.name for one in Model(home.settings).load_installed()
-                 if "bert" not in one.family and not is_cloud_model(one.name)]
+        installed = [one for one in Model(home.settings).load_installed()
+                     if "bert" not in one.family and not is_cloud_model(one.name)]
     except Failure as failure:
         display.trouble(failure)
         return None
+    found = [one.name for one in installed]
     if not found:
         display.line(f"No model is installed yet; `ollama pull {home.settings.model}` gets one.")
         return None
-    usual = next((name for name in found if same_model(name, home.settings.model)), found[0])
+    largest = max(installed, key=lambda one: one.size).name
+    usual = next((name for name in found if same_model(name, home.settings.model)), largest)
     display.line("Installed models:")
     display.lines(f"  {number}  {clean_line(name)}" for number, name in enumerate(found, 1))
 

@@ -767,6 +767,9 @@ def cmd_install(home: Home, options: Options, environ: Mapping[str, str]) -> Ans
     done = "is in the crontab now." if after != before.raw else "was in the crontab already, just so."
     lines = [f"The daily check {done}", *render_schedule(home, after), *render_found(home, own, options),
              *render_table_kept(before, copy), *render_settings(copied, differing, environ)]
+    if not home.settings.dev_username and "dev_username" not in copied:
+        lines.append("No DEV account is set, so each check will only say that: put dev_username = \"NAME\" into "
+                     f"{home.root / 'companion.toml'}.")
     return Answer(0, [*lines, *list_notices(home)])
 
 

@@ -639,3 +639,11 @@ def test_import_is_light() -> None:
             "sys.exit(repr(heavy) if heavy else 0)")
     folder = str(Path(str(schedule.__file__)).parent)
     assert subprocess.run([sys.executable, "-c", code], cwd=folder, check=False).returncode == 0
+
+
+def test_installing_without_an_account_says_so(desk: Desk) -> None:
+    desk.install()
+    assert "No DEV account is set" in desk.out
+    (desk.home / "companion.toml").write_text('dev_username = "ana"\n')
+    desk.install()
+    assert "No DEV account" not in desk.out
