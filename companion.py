@@ -51,6 +51,7 @@ from collections import namedtuple
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 gc.set_threshold(50_000, 20, 20)  # records are many and make no cycles
@@ -338,8 +339,9 @@ def clean_line(text: str) -> str:
 
 def merge_surrogates(text: str) -> str:
     """`text` with surrogate pairs joined, so that writing and reading it gives it back."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass") \
-        if re.search("[\ud800-\udbff][\udc00-\udfff]", text) else text
+    if text.isascii() or not re.search("[\ud800-\udbff][\udc00-\udfff]", text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def shorten(text: str, width: int) -> str:
@@ -1757,7 +1759,7 @@ def check_words(text: str, what: str) -> str:
 
 def check_helper_name(name: str) -> str:
     """`helper:NAME`. Refused for reserved names, look-alikes and characters that could mislead (P4)."""
-    plain = re.sub(r"[._-]", "", name).translate(str.maketrans("0135", "oles"))
+    plain = name.translate(str.maketrans("0135", "oles", "._-"))
     for pair, letter in (("vv", "w"), ("rn", "m"), ("cl", "d")):
         plain = plain.replace(pair, letter)
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,31}", name) or {plain, name} & RESERVED_NAMES:
@@ -6477,9 +6479,17 @@ def _up_to(said: str, clause: str) -> str:
     return clause[:clause.lower().find(said.lower()) + len(said)]
 
 
-_DECISION_STEMS = frozenset(map(word_stem, split_words(
+_DECISION_WORDS = (
     "decide decided decision agreed agreement choose chosen choice settle picked owner user "
-    "record")))
+    "record")
+
+
+@cache
+def stem_set(words: str) -> frozenset[str]:
+    """The stems of a table that is written as one text; made when first asked for."""
+    return frozenset(map(word_stem, words.split()))
+
+
 
 
 def _decision_about(clause: str, facts: Facts) -> bool:
@@ -6487,9 +6497,9 @@ def _decision_about(clause: str, facts: Facts) -> bool:
     stems = content_stems(clause)
     touched = [record for matter in facts.matters for record in matter.records
                if record.kind == "decision"]
-    about = any(stems & content_stems(f"{record.text} {record.reason or ''}") - _DECISION_STEMS
+    about = any(stems & content_stems(f"{record.text} {record.reason or ''}") - stem_set(_DECISION_WORDS)
                 for record in (*facts.decisions, *touched))
-    points = _find(r"\b(?:this|it|that|so)\b", clause) or not stems - _DECISION_STEMS
+    points = _find(r"\b(?:this|it|that|so)\b", clause) or not stems - stem_set(_DECISION_WORDS)
     return about or bool(touched and points)
 
 
@@ -6529,7 +6539,8 @@ def claims_decision(prose: str, facts: Facts) -> Iterator[Finding]:
                 break
 
 
-_NEUTRAL = _DECISION_STEMS | frozenset(map(word_stem, split_words(
+_NEUTRAL_WORDS = (
+    _DECISION_WORDS + " "
     "according current currently state stated show shows indicate plan planned set rule "
     "answer question based information provide specify mention indeed confirm confirmed "
     "unconfirmed clear clearly undecided proposal proposed idea open note noted helper "
@@ -6542,7 +6553,7 @@ _NEUTRAL = _DECISION_STEMS | frozenset(map(word_stem, split_words(
     "following final settled fixed approved sure certain definitely moment particular "
     "respond reply use used using go going way January February March April May June July "
     "August September October November December Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov "
-    "Dec 2026 2025 2027 speak speaks source come comes check")))
+    "Dec 2026 2025 2027 speak speaks source come comes check")
 _MEASURED = r"\b(?:roll|dice|die|chip|macbook|library|motorway|bus|screws?|bolts?)\b"
 
 
@@ -6720,7 +6731,7 @@ def _matter_stems(matter: Matter, facts: Facts) -> frozenset[str]:
     words = _words_of(matter) + (facts.question if matter.standing == "no_record" else "")
     if matter.standing == "unconfirmed":
         words += " ".join(record.author for record in matter.records)
-    return content_stems(words) - _NEUTRAL
+    return content_stems(words) - stem_set(_NEUTRAL_WORDS)
 
 
 _ASKS_ADVICE = (r"\b(?:should i|do i (?:say|tell|answer|put)|can i (?:say|tell|answer|promise"
@@ -6749,7 +6760,7 @@ def _assign(said: Sequence[str], facts: Facts) -> Iterator[tuple[str, frozenset[
                       if _build_state(matter) in _MUST_SAY)
     last = frozenset(range(len(everything)))
     for place, clause in enumerate(said):
-        stems = {stem for stem in content_stems(clause) - _NEUTRAL if not stem.isdigit()}
+        stems = {stem for stem in content_stems(clause) - stem_set(_NEUTRAL_WORDS) if not stem.isdigit()}
         # Words that lead up to a quotation speak of what is quoted.
         behind = said[place + 1] if place + 1 < len(said) else ""
         quoted = clause + behind if behind.startswith("⟦") else clause
@@ -6803,8 +6814,8 @@ def _tells_near(clause: str, matter: Matter, facts: Facts) -> bool:
     """A near miss told as what it is: by words of its own, and none that only the question has."""
     asked, near = content_stems(facts.question), content_stems(_words_of(matter))
     stems = content_stems(clause)
-    own = stems & (near - asked - _NEUTRAL)
-    return not stems & (asked - near - _NEUTRAL) and len(own) >= (1 if re.search(
+    own = stems & (near - asked - stem_set(_NEUTRAL_WORDS))
+    return not stems & (asked - near - stem_set(_NEUTRAL_WORDS)) and len(own) >= (1 if re.search(
         r"\b(?:about|only)\b", clause) else 2)
 
 
@@ -6824,7 +6835,7 @@ _HARD_CLAIM = (r"\b(?:will|shall|going to|settled|final|confirmed|approved|defin
 def _claims_on_undecided(bare: str, rest: str, matter: Matter, facts: Facts) -> str | None:
     """What is not decided must be told as that, without a word from nowhere."""
     words = _words_of(matter)
-    known = content_stems(words) | content_stems(facts.question) | _NEUTRAL
+    known = content_stems(words) | content_stems(facts.question) | stem_set(_NEUTRAL_WORDS)
     if " or " in bare and " or " in words:
         sides = re.findall(r"(\w+) or (?:in |on |the |a |to )*(\w+)", bare)
         if foreign := content_stems(" ".join(map(" ".join, sides))) - known:
@@ -6849,7 +6860,8 @@ _PAST = (r"\b(?:was|were|had|before|previous\w*|earlier|original\w*|old|former\w
 def _claims_on_undone(bare: str, rest: str, matter: Matter, facts: Facts) -> str | None:
     """What was taken back may be told as the past, with its reason."""
     hard = _find(_HARD_CLAIM, rest)
-    reasons = content_stems(" ".join(record.reason or "" for record in matter.records)) - _NEUTRAL
+    given = " ".join(record.reason or "" for record in matter.records)
+    reasons = content_stems(given) - stem_set(_NEUTRAL_WORDS)
     if reasons & content_stems(bare) and not hard:
         return None
     if never := _find(r"\bnever\b", bare):
@@ -6913,7 +6925,7 @@ def _check_note_told(got: frozenset[str], matter: Matter, facts: Facts) -> Itera
     """A helper's note is told by its own words, not filled with other ones."""
     known, asked = content_stems(_words_of(matter)), content_stems(facts.question)
     fresh = known - asked or known
-    strange = got - asked - _matter_stems(matter, facts) - _NEUTRAL
+    strange = got - asked - _matter_stems(matter, facts) - stem_set(_NEUTRAL_WORDS)
     if not got & _matter_stems(matter, facts) or strange and len(got & fresh) * 4 < len(fresh):
         yield "does not say what the note says"
 
@@ -6959,9 +6971,9 @@ def _claims_strange(said: Sequence[str], strange: Sequence[str], known: frozense
     return False
 
 
-_SWAPPABLE = frozenset(map(word_stem, split_words(
+_SWAPPABLE_WORDS = (
     "red blue green yellow black white grey gray orange purple pink brown beige left right "
-    "morning evening afternoon night north south east west cheap expensive big small")))
+    "morning evening afternoon night north south east west cheap expensive big small")
 
 
 def _check_repeats(said: Sequence[str], matter: Matter, facts: Facts) -> Iterator[str]:
@@ -6973,8 +6985,8 @@ def _check_repeats(said: Sequence[str], matter: Matter, facts: Facts) -> Iterato
     if not got & (fresh or known) and not _find(_ASKS_ADVICE, expand_words(facts.question)):
         yield "does not say what the record says"
     words = [facts.question, *facts.told, *map(_words_of, facts.matters)]
-    strange = sorted(got - content_stems(" ".join(words)) - _NEUTRAL)
-    if swapped := sorted(_SWAPPABLE.intersection(strange)):
+    strange = sorted(got - content_stems(" ".join(words)) - stem_set(_NEUTRAL_WORDS))
+    if swapped := sorted(stem_set(_SWAPPABLE_WORDS).intersection(strange)):
         yield f"says '{swapped[0]}'"
     thin = len(got & fresh) * 2 < len(fresh)
     if strange and (len(strange) > 4 or thin and _claims_strange(said, strange, known)):
@@ -7030,7 +7042,7 @@ def _turned_round(clause: str, holds: str) -> str | None:
     for told in split_parts(clause):
         for at, part in enumerate(parts):
             others = content_stems(" ".join(parts[:at] + parts[at + 1:]))
-            own = content_stems(part) - _NEUTRAL - others
+            own = content_stems(part) - stem_set(_NEUTRAL_WORDS) - others
             shared = own & content_stems(told)
             if len(shared) > 1 or shared and len(shared) * 3 >= len(own):
                 whole = told if len(parts) > 1 else clause
@@ -13133,5 +13145,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 gc.freeze()  # all of the above stays to the end: no collection need walk it, and not the last one either
 
+
+def run() -> None:
+    """The program as a process. Where nothing waits for its end, Python is not taken apart piece by piece."""
+    code = main()
+    if not {"atexit", "threading"} & set(sys.modules):
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+        except (AttributeError, OSError):  # no such stream, or its reader is gone: the usual way copes
+            pass
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()
