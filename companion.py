@@ -13146,7 +13146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 gc.freeze()  # all of the above stays to the end: no collection need walk it, and not the last one either
 
 
-def run() -> None:
+def run_process() -> None:
     """The program as a process. Where nothing waits for its end, Python is not taken apart piece by piece."""
     code = main()
     if not {"atexit", "threading"} & set(sys.modules):
@@ -13160,4 +13160,4 @@ def run() -> None:
 
 
 if __name__ == "__main__":
-    run()
+    run_process()
