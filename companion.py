@@ -7258,6 +7258,28 @@ def foreign_name(prose: str, facts: Facts) -> Iterator[Finding]:
                 yield Finding("foreign_name", found[0])
 
 
+_CALLED_SETTLED = (
+    r"\b(?:decision|choice) (?:was|has been|is|got) (?:already |finally )?(?:made|taken|reached)\b"
+    r"|\b(?:is|are|was|were|been|got|stands?) (?:already |now |officially |all |fully )*"
+    r"(?:confirmed|approved|agreed|finali[sz]ed|settled|signed off|chosen|set in stone|a done deal)\b"
+    r"|\b(?:confirmed|approved|signed off) (?:for|on) \w+|\b(?:goes|going) ahead\b")
+_NOT_SETTLED = (r"\b(?:not|no|nor|never|nothing|nobody|neither|none|un\w+|yet to|whether|if|unless|until|once|before"
+              r"|would|could|might|may|should|remains?|waiting)\b")
+
+
+def claims_settled(prose: str, facts: Facts) -> Iterator[Finding]:
+    """A clause that calls something settled where nothing that the question touches is (P5).
+
+    A word such as "proposal" elsewhere in the sentence does not excuse it.
+    """
+    if any(matter.standing in ("decided", "reversed") for matter in facts.matters):
+        return
+    for clause in _prose_clauses(prose):
+        found = _find(_CALLED_SETTLED, clause)
+        if found and not _find(_NOT_SETTLED, clause):
+            yield Finding("beyond_standing", found)
+
+
 def leaves_out(prose: str, facts: Facts) -> Iterator[Finding]:
     """Something called open beside a decision that the prose is silent on: it would pass for open too."""
     said = expand_words(prose)
@@ -7273,7 +7295,7 @@ def leaves_out(prose: str, facts: Facts) -> Iterator[Finding]:
 
 RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, forged_block)
 RULES_TOUCHED: tuple[Rule, ...] = (beyond_standing, foreign_figure, foreign_name, owner_as_self,
-                                  helper_as_owner, leaves_out)
+                                  helper_as_owner, claims_settled, leaves_out)
 
 
 def check_answer(prose: str, facts: Facts) -> list[Finding]:

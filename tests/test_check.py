@@ -434,3 +434,20 @@ def test_hostile_prose_is_bounded() -> None:
     for piece in ("not " * 4000, "you decided " * 2000, "“" * 5000, "m" * 20000,
                   "a, and " * 3000):
         companion.check_answer(piece, ON_TWO)
+
+
+POOL = companion.Record(
+    "m8", "proposal", "lift the pool ban for guests, probably", None, "owner", "repl:/remember", "typed",
+    "2026-10-15T09:00:00.000Z", None, None, None, "2027-04-13", None, None, "live", True, None, None, None, "undecided")
+
+
+@pytest.mark.parametrize(("prose", "stops"), [
+    ("You have not decided this. The decision was made on 15 Oct 2026 as part of the proposal.", True),
+    ("It is a proposal. It is confirmed for the guests.", True), ("The pool ban is already settled, as a proposal.", True),
+    ("You have not decided this, and lifting the ban goes ahead.", True), ("Undecided, but signed off on for guests.", True),
+    ("You have not decided this; nothing is settled.", False), ("It has not been confirmed.", False),
+    ("Whether the ban is settled is open: you have not decided.", False), ("You have not decided to lift the pool ban.", False)])
+def test_a_word_such_as_proposal_excuses_no_claim_that_it_is_settled(prose: str, stops: bool) -> None:
+    """P5: an open matter is not called settled in a clause of its own."""
+    facts = build_facts("Did I sign off on the pool?", Matter("undecided", (POOL,)))
+    assert bool(list(companion.claims_settled(prose, facts))) is stops
