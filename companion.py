@@ -109,7 +109,7 @@ DEFAULT_LIFETIMES: Mapping[str, int] = {  # days; decisions do not lapse (P11)
 }
 DEFAULT_WINDOWS: Mapping[str, int] = {"observation": 30, "unconfirmed": 10}  # newest N in a prompt (P6)
 LIMITS: Mapping[str, tuple[int, int]] = {
-    "num_ctx": (1024, 1_048_576), "num_predict": (16, 8192),
+    "num_ctx": (1024, 1_048_576), "num_predict": (16, 8192), "temperature": (0, 2),
 }
 THINKING_MODES = ("hidden", "dim")
 ENVIRONMENT: Mapping[str, str] = {  # environment variable -> setting
@@ -127,6 +127,7 @@ class Settings(NamedTuple):
     dev_url: str = "https://dev.to"
     num_ctx: int = 8192
     num_predict: int = 600
+    temperature: float = 0.2  # low: an answer retells what stands
     keep_alive: str = "30m"
     warm: bool = True
     thinking: str = "hidden"
@@ -167,16 +168,17 @@ def _build_value(name: str, value: Any) -> Any:
     if name in ("windows", "lifetimes"):
         return _build_numbers(name, value, default)
     wanted = str if default is None else type(default)
+    value = float(value) if wanted is float and type(value) is int else value
     if type(value) is not wanted:
         raise ValueError(f"companion.toml: {name} must be {_TYPE_NAMES[wanted]}, not {value!r}")
-    if name in LIMITS and int(value) not in range(LIMITS[name][0], LIMITS[name][1] + 1):
+    if name in LIMITS and not float(LIMITS[name][0]) <= float(value) <= LIMITS[name][1]:
         raise ValueError("companion.toml: {} must be from {} to {}".format(name, *LIMITS[name]))
     if name == "thinking" and value not in THINKING_MODES:
         raise ValueError("companion.toml: thinking must be \"hidden\" or \"dim\"")
     return value
 
 
-_TYPE_NAMES = {str: "a text in quotes", int: "a whole number", bool: "true or false"}
+_TYPE_NAMES = {str: "a text in quotes", int: "a whole number", bool: "true or false", float: "a number"}
 
 
 def _build_numbers(name: str, value: Any, default: Mapping[str, int]) -> Mapping[str, int]:
@@ -6121,7 +6123,8 @@ class Model:
         parts = self._open().chat(
             model=self.name, messages=build_sendable(messages), tools=build_sendable(tools),
             stream=True, format=format, think=think, keep_alive=self.settings.keep_alive,
-            options={"num_ctx": self.num_ctx, "num_predict": draft.num_predict})
+            options={"num_ctx": self.num_ctx, "num_predict": draft.num_predict,
+                     "temperature": self.settings.temperature})
         # Closing the stream closes the connection, and that is what makes the server stop.
         with closing(self._read(parts, draft)) as lines:
             for part in lines:
@@ -8577,11 +8580,11 @@ def build_model_line(record: Record, today: date | None = None) -> str:
         parts.append(f"taken back on {render_day(record.ended_at or '')}")
     elif record.expires:
         parts.append(f"until {render_day(record.expires)}")
-    words = cut_text(clean_line(record.text or ""), LINE_LIMIT if is_own(record) else OTHERS_LIMIT)
+    words = cut_text(clean_line(record.text or ""), OWN_LIMIT if is_own(record) else OTHERS_LIMIT)
     return f"{record.id} {record.standing.upper()} ({', '.join(parts)}): “{words}”"
 
 
-LINE_LIMIT, OTHERS_LIMIT = 4000, 500  # letters of one record in a prompt: the owner's, and anybody else's (P6)
+OWN_LIMIT, OTHERS_LIMIT = 4000, 500  # letters of one record in a prompt: the owner's, and anybody else's (P6)
 
 
 def build_question(talk: Talk, asked: Asked, matters: Sequence[Matter]) -> str:

@@ -112,9 +112,9 @@ def test_a_section_uses_names_from_sections_above_only() -> None:
 
 def test_no_top_level_name_is_made_twice() -> None:
     made = [node.name for node in TREE.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    made += [target.id for node in TREE.body if isinstance(node, ast.Assign | ast.AnnAssign)
+    made += [name.id for node in TREE.body if isinstance(node, ast.Assign | ast.AnnAssign)
              for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-             if isinstance(target, ast.Name)]
+             for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
     assert len(made) == len(set(made)), sorted({name for name in made if made.count(name) > 1})
 
 

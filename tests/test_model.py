@@ -235,8 +235,8 @@ def test_every_call_sends_the_same_bytes_but_for_the_last_message(ask: Asker) ->
     model.chat([*HELLO[:1], {"role": "user", "content": "Other?"}], TOOLS)
     model.chat(HELLO, TOOLS, format={"type": "object"})
     warm, one, two, three = (asked.body for asked in ask.stub.chats)
-    assert one["options"] == two["options"] == three["options"] == {"num_ctx": 8192, "num_predict": 600}
-    assert warm["options"] == {"num_ctx": 8192, "num_predict": 1}
+    assert one["options"] == two["options"] == three["options"] == {"num_ctx": 8192, "num_predict": 600, "temperature": 0.2}
+    assert warm["options"] == {"num_ctx": 8192, "num_predict": 1, "temperature": 0.2}
     assert one["keep_alive"] == warm["keep_alive"] == "30m"
     assert three.pop("format") == {"type": "object"} and three == one
     assert ask.stub.chats[1].raw.replace(b"Hello?", b"Other?") == ask.stub.chats[2].raw
@@ -248,7 +248,7 @@ def test_the_window_is_the_smaller_of_setting_and_model(ask: Asker) -> None:
     ask(name=SMOL, num_ctx=32000, num_predict=600)
     ask(num_ctx=1024, num_predict=8000)
     assert [asked.body["options"] for asked in ask.stub.chats] == [
-        {"num_ctx": 8192, "num_predict": 600}, {"num_ctx": 1024, "num_predict": 512}]
+        {"num_ctx": 8192, "num_predict": 600, "temperature": 0.2}, {"num_ctx": 1024, "num_predict": 512, "temperature": 0.2}]
 
 
 def test_words_that_no_request_can_carry_are_replaced(ask: Asker) -> None:
