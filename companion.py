@@ -2175,15 +2175,35 @@ def note_debug(home: Home, text: str) -> None:
     append_line(home.logs / "debug.log", f"{format_at(home.now())} {clean_text(text)}", sync=False)
 
 
-def build_phrase_pattern(phrases: Iterable[str]) -> re.Pattern[str]:
-    """Matches each phrase however its white space was broken and whatever form it was kept in."""
+def build_phrase_pattern(phrases: Iterable[str], short: bool = False) -> re.Pattern[str]:
+    """Matches each phrase however its white space was broken and whatever form it was kept in.
+
+    Never within a longer word or number. What `is_short` says is matched with `short` only, and then
+    nothing else is.
+    """
     forms = {form for phrase in phrases for form in _build_forms(phrase)
-             if len(form.strip()) > 3 and form.strip().casefold() not in OWN_WORDS}
+             if form.strip() and is_short(form) is short}
     parts = []
     for form in sorted(forms, key=len, reverse=True):
-        part = r"[\s>]+".join(re.escape(word) for word in form.split())
-        parts.append(rf"(?<!\w){part}(?!\w)" if len(form) < 8 else part)
+        words = form.split()
+        part = r"[\s>]+".join(re.escape(word) for word in words)
+        parts.append((_WORD_BEGINS if _has_edge(words[0][0]) else "") + part
+                     + (r"(?!\w)" if _has_edge(words[-1][-1]) else ""))
     return re.compile("|".join(parts) or r"(?!)", re.I)
+
+
+# The n of an escaped line break belongs to no word.
+_WORD_BEGINS = r"(?:(?<!\w)|(?<=\\[bfnrt])|(?<=\\u[\da-f]{4}))"
+
+
+def _has_edge(char: str) -> bool:
+    """Whether words of this letter's script are set apart by blanks, as those of Chinese or Thai are not."""
+    return (char.isalnum() or char == "_") and (char < "\u0e00" or "\u1e00" <= char < "\u2000")
+
+
+def is_short(phrase: str) -> bool:
+    """True for words so short or common that they betray nothing where they stand alone."""
+    return len(phrase.strip()) <= 3 or phrase.strip().casefold() in OWN_WORDS
 
 
 def _build_forms(phrase: str) -> tuple[str, ...]:
@@ -2202,23 +2222,33 @@ STRUCTURE = frozenset((  # fields that code fills: a single word in them is neve
     "receipt", "key", "url", "account", "fetched_at", "report_name", "memory_ids", "rule", "findings", "pins",
 ))
 _LINE_TIME = lazy_pattern(r"\d{4}-\d\d-\d\d[T ][\d:.]+Z? ")
+_COMMAND_START = lazy_pattern(r"\s*/\w+\s+(?:--replaces\s+\w+\s+|[dm]\d+\s+|\w+:\s*)*")
 
 
 class Sweeper:
-    """Takes the words of one record out of text, JSON and ledger copies (P10)."""
+    """Takes the words of one record out of text, JSON and ledger copies (P10).
 
-    def __init__(self, record_id: str, phrases: Sequence[str], with_traces: bool = False) -> None:
-        self.record_id, self.mark = record_id, f"[forgotten {record_id}]"
+    Words of `is_short` go where their place says that they are the record's. `kept` are names of files
+    that the event log must go on naming.
+    """
+
+    def __init__(self, record_id: str, phrases: Sequence[str], with_traces: bool = False,
+                 kept: Iterable[str] = ()) -> None:
+        self.record_id, self.mark, self.kept = record_id, f"[forgotten {record_id}]", set(kept)
         self.pattern = build_phrase_pattern(phrases)
+        self.short = build_phrase_pattern(phrases, short=True)
+        self.named = re.compile(rf"(?<!\w){record_id}(?!\w)")
+        self.page_entry = re.compile(rf"(?m)^(\*\*{record_id}\*\* .*\n)((?:\n|>.*\n?)+)")
         self.spaced = build_phrase_pattern(p for p in phrases if len(p.split()) > 1)
         self.starts = [shown[:8] for phrase in phrases if len(shown := dump_json(phrase)[1:-1]) > 3]
-        self.clues = build_clues(phrases) if with_traces else []
+        self.clues = Clues(phrases if with_traces else ())
         self.with_traces = with_traces
 
     def sweep_text(self, text: str, is_talk: bool) -> str:
         """A file of lines; `is_talk` where lines that only betray the record may go, too."""
         lines = [self._sweep_line(line, is_talk and self.with_traces) for line in text.split("\n")]
-        return self.spaced.sub(self.mark, "\n".join(lines))  # a phrase of several lines
+        swept = self.spaced.sub(self._replace_unless_kept, "\n".join(lines))  # a phrase of several lines
+        return self.page_entry.sub(lambda m: m[1] + self.short.sub(self.mark, m[2]), swept)
 
     def sweep_json(self, text: str) -> str:
         """A file that is one JSON value; what cannot be read as such is taken as lines."""
@@ -2232,6 +2262,9 @@ class Sweeper:
         """True if what a crash left of a line is of this record."""
         return f'"{self.record_id}"' in text or any(start in text for start in self.starts)
 
+    def _replace_unless_kept(self, match: re.Match[str]) -> str:
+        return match[0] if any(match[0] in dump_json(name) for name in self.kept) else self.mark
+
     def _sweep_line(self, line: str, drop: bool) -> str:
         value = _parse_object(line)
         if value is None:
@@ -2239,11 +2272,27 @@ class Sweeper:
                 return self.mark
             time_ = _LINE_TIME.match(line)
             start = time_[0] if time_ else ""
-            return start + self._sweep_words(line.removeprefix(start), self.pattern, drop)
+            return start + self._sweep_quoted(self._sweep_words(line.removeprefix(start), self.pattern, drop))
         if drop and self.record_id in list_entry_ids(value):
             return dump_json({**{name: value[name] for name in _KEPT_IN_LOGS if name in value}, "text": self.mark})
-        swept = self._sweep_value(value, drop=drop)
+        swept = self._sweep_value(self._sweep_short(value), drop=drop)
         return line if swept == value else dump_json(swept)
+
+    def _sweep_quoted(self, line: str) -> str:
+        """Short words out of the quotes behind the record's id, as reports set it down."""
+        head, quote, rest = line.partition("“")
+        return head + quote + self.short.sub(self.mark, rest) if self.named.search(head) else line
+
+    def _sweep_short(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Short words out of a command and out of a turn that held the record."""
+        if self.record_id in list_entry_ids(value):
+            return {name: self.short.sub(self.mark, item) if isinstance(item, str) and name not in STRUCTURE else item
+                    for name, item in value.items()}
+        text = value.get("text")
+        start = _COMMAND_START.match(text) if isinstance(text, str) else None
+        if not start or not isinstance(text, str):
+            return value
+        return value | {"text": start[0] + self.short.sub(self.mark, text[start.end():])}
 
     def _sweep_words(self, words: str, pattern: re.Pattern[str], drop: bool) -> str:
         swept = pattern.sub(self.mark, words)
@@ -2252,6 +2301,8 @@ class Sweeper:
     def _sweep_value(self, value: Any, name: str = "", drop: bool = False) -> Any:
         """A JSON value without the words; `name` is its field."""
         if isinstance(value, str):
+            if name == "file" and value in self.kept:
+                return value
             coded = name in STRUCTURE
             return self._sweep_words(value, self.spaced if coded else self.pattern, drop and not coded)
         if isinstance(value, list):
@@ -2259,21 +2310,25 @@ class Sweeper:
         if not isinstance(value, dict):
             return value
         swept = {self.spaced.sub(self.mark, key): self._sweep_value(item, key, drop) for key, item in value.items()}
-        if "salt" in swept and "text_digest" in swept and swept != value:
-            swept |= dict.fromkeys(WORDS)  # a copy of a ledger line: with its salt words can be guessed
+        if "salt" in swept and "text_digest" in swept and (swept != value or self._is_own_line(value)):
+            # A copy of a ledger line: with its salt words can be guessed. An export has the reason, too.
+            swept |= dict.fromkeys((*WORDS, "reason") if "reason" in swept else WORDS)
         return swept
+
+    def _is_own_line(self, line: Mapping[str, Any]) -> bool:
+        return self.record_id in (line.get("id"), line.get("target") if line.get("op") == "undecide" else None)
 
 
 _KEPT_IN_LOGS = ("at", "event", "role", "session", "turn", "author", "path", "input", "ids", "model")
 _SENTENCE = lazy_pattern(r"[^.!?\n]*(?:[.!?]+(?=\s|$)|\n|$)|[^.!?\n]*[.!?]")
 
 
-def _drop_sentences(text: str, clues: Sequence[re.Pattern[str]], mark: str) -> str:
+def _drop_sentences(text: str, clues: Clues, mark: str) -> str:
     """`text` with a mark where a sentence shared a clue; a clue across sentences takes all of it."""
-    if not any(clue.search(text) for clue in clues):
+    if not clues.search(text):
         return text
-    swept = _SENTENCE.sub(lambda m: f"{mark} " if any(clue.search(m[0]) for clue in clues) else m[0], text)
-    return mark if any(clue.search(swept) for clue in clues) else swept.rstrip(" ")
+    swept = _SENTENCE.sub(lambda m: f"{mark} " if clues.search(m[0]) else m[0], text)
+    return mark if clues.search(swept) else swept.rstrip(" ")
 
 
 def _parse_object(text: str) -> dict[str, Any] | None:
@@ -2314,17 +2369,23 @@ def list_swept(home: Home) -> list[Path]:
 
 def list_exports(home: Home) -> list[Path]:
     """The files that `--export` wrote, as the event log knows them, inside the home or not."""
+    return [home.root / name for name in _list_export_names(home)]
+
+
+def _list_export_names(home: Home) -> list[str]:
     raws = load_bytes(home.logs / "events.jsonl").split(b"\n")
     events = [_parse_object(raw.decode("utf-8", "replace")) for raw in raws if b'"exported"' in raw]
-    return list({home.root / str(event["file"]): None for event in events if event and event.get("file")})
+    return list({str(event["file"]): None for event in events if event and event.get("file")})
 
 
 def sweep_home(home: Home, record_id: str, phrases: list[str], scope: str = "words") -> list[str]:
     """Take a record's words out of every file of the home but the ledgers; the names of files changed.
 
-    With scope `traces` what `find_traces` lists goes too (P10).
+    With scope `traces` what `find_traces` lists goes too (P10). An export that is there stays known by
+    its name, whatever that is: this forget and later ones must find it.
     """
-    sweeper, changed = Sweeper(record_id, phrases, scope == "traces"), []
+    kept = (name for name in _list_export_names(home) if (home.root / name).exists())
+    sweeper, changed = Sweeper(record_id, phrases, scope == "traces", kept), []
     with ExitStack() as locks:
         for folder in (home.memory, home.logs, home.reports):
             locks.enter_context(home.lock(folder))
@@ -2351,13 +2412,29 @@ def _sweep_file(path: Path, sweeper: Sweeper) -> bool:
 
 def find_unreached(home: Home, phrases: Sequence[str]) -> list[str]:
     """Files that a forget does not touch and that may still hold the words: exports elsewhere, files of
-    the owner's beside the data folders, lines of a ledger that cannot be read."""
+    the owner's beside the data folders, lines of a ledger that cannot be read, names of files."""
     pattern = build_phrase_pattern(phrases)
     elsewhere = [str(path) for path in list_exports(home) if home.root not in path.parents and path.exists()]
     beside = [path for path in (*list_files(home.root), *(home.memory / name for name in _LEDGER_FILES))
               if path.name not in elsewhere]
-    return elsewhere + [str(path) for path in beside if pattern.search(
+    both = (pattern, build_phrase_pattern(phrases, short=True))
+    named = [f"{path} (its name)" for path in dict.fromkeys((*list_swept(home), *list_files(home.root)))
+             if any(one.search(str(path.relative_to(home.root))) for one in both)]
+    return elsewhere + named + [str(path) for path in beside if pattern.search(
         load_bytes(path, SEARCHED_LIMIT).decode("utf-8", "replace"))]
+
+
+def find_too_short(home: Home, phrases: Sequence[str]) -> list[str]:
+    """Files where words of `is_short` still stand, in prose that nothing ties to their record."""
+    pattern, found = build_phrase_pattern(phrases, short=True), list[str]()
+    if not any(map(is_short, phrases)):
+        return found
+    for path in dict.fromkeys((*list_swept(home), *list_files(home.root))):
+        text = load_bytes(path, SEARCHED_LIMIT).decode("utf-8", "replace")
+        lines = [text] if _parse_object(text) else text.split("\n")
+        if any(pattern.search(words) for line in lines for words in _list_prose(line)):
+            found.append(str(path.relative_to(home.root)))
+    return found
 
 
 SEARCHED_LIMIT = 1 << 26  # bytes of a file of the owner's that are looked through
@@ -2369,7 +2446,7 @@ def find_traces(home: Home, record_id: str, phrases: list[str]) -> list[Trace]:
     A turn whose block or sources held the id; a line that shares with the record a number of three
     digits or more, or two rare words in a row.
     """
-    clues, exact, found = build_clues(phrases), build_phrase_pattern(phrases), list[Trace]()
+    clues, exact, found = Clues(phrases), build_phrase_pattern(phrases), list[Trace]()
     for path in (home.logs / name for name in TALK_FILES):
         for number, raw in enumerate(load_bytes(path).decode("utf-8", "replace").split("\n"), 1):
             why = _find_betrayal(raw, record_id, clues)
@@ -2380,28 +2457,48 @@ def find_traces(home: Home, record_id: str, phrases: list[str]) -> list[Trace]:
     return found
 
 
-def build_clues(phrases: Iterable[str]) -> list[re.Pattern[str]]:
-    """Patterns for long numbers and for pairs of rare words in a row."""
-    found = []
-    for phrase in phrases:
-        found += [rf"(?<!\d){number}(?!\d)" for number in re.findall(r"\d{3,}", phrase)]
-        words = re.findall(r"\w+", phrase.lower())
-        found += [rf"\b{a}\W+{b}\b" for a, b in zip(words, words[1:], strict=False)
-                  if _is_rare(a) and _is_rare(b)]
-    return [re.compile(clue, re.I) for clue in dict.fromkeys(found)]
+class Clues:
+    """Long numbers and pairs of rare words in a row: what shares one with a record betrays it."""
+
+    def __init__(self, phrases: Iterable[str]) -> None:
+        self.numbers, self.pairs = set[str](), set[tuple[str, str]]()
+        for phrase in phrases:
+            self.numbers.update(_LONG_NUMBER.findall(phrase))
+            words = [match[0].casefold() for match in _TOKEN.finditer(phrase)]
+            self.pairs.update((a, b) for a, b in zip(words, words[1:], strict=False)
+                              if _is_rare(a) and _is_rare(b))
+
+    def search(self, text: str) -> str:
+        """The first that `text` has, as it stands there; an empty text if it has none."""
+        if self.numbers and (number := next((n for n in _LONG_NUMBER.findall(text) if n in self.numbers), "")):
+            return number
+        before: re.Match[str] | None = None
+        for match in _TOKEN.finditer(text) if self.pairs else ():
+            if before and (before[0].casefold(), match[0].casefold()) in self.pairs:
+                return text[before.start():match.end()]
+            before = match
+        return ""
+
+
+_LONG_NUMBER, _TOKEN = lazy_pattern(r"\d{3,}"), lazy_pattern(r"\w+")
 
 
 def _is_rare(word: str) -> bool:
     return len(word) > 3 and word not in COMMON_WORDS
 
 
-def _find_betrayal(raw: str, record_id: str, clues: Sequence[re.Pattern[str]]) -> str:
+def _find_betrayal(raw: str, record_id: str, clues: Clues) -> str:
     value = _parse_object(raw)
     if value is not None and record_id in list_entry_ids(value):
         return f"this turn held {record_id}"
-    words = [_LINE_TIME.sub("", raw)] if value is None else list(_list_words(value))
-    shared = next((match for clue in clues for text in words if (match := clue.search(text))), None)
-    return f"shares “{clean_line(shared[0])}”" if shared else ""
+    shared = next((shared for text in _list_prose(raw) if (shared := clues.search(text))), "")
+    return f"shares “{clean_line(shared)}”" if shared else ""
+
+
+def _list_prose(line: str) -> list[str]:
+    """The texts of a line of a file, or of a file of JSON, that are not filled in by code."""
+    value = _parse_object(line)
+    return [_LINE_TIME.sub("", line)] if value is None else list(_list_words(value))
 
 
 # --- 8. Recall -----------------------------------------------------------------------------------
@@ -4313,7 +4410,8 @@ def _list_article_changes(before: Snapshot, seen: Seen, old: Seen | None,
     if old is None:
         return [Change("new" if _is_new(before, seen) else "entered", seen)]
     changes = [] if old.id in listed else [Change("returned", seen)]
-    if old.title != seen.title and old.title != NO_TITLE:
+    is_known = old.title != NO_TITLE and "[forgotten " not in old.title  # forgotten words come back as no news (P10)
+    if old.title != seen.title and is_known:
         changes.append(Change("title", seen, old.title, seen.title))
     return changes + [Change(name, seen, getattr(old, name), getattr(seen, name))
                       for name in COUNT_FIELDS if getattr(old, name) != getattr(seen, name)]
@@ -8434,7 +8532,7 @@ class Talk:
     def scrub(self, gone: Mapping[str, list[str]]) -> None:
         """Drop the turns that held forgotten records or their words, and build the prompt anew."""
         pattern = build_phrase_pattern(text for texts in gone.values() for text in texts)
-        clues = [clue for texts in gone.values() for clue in build_clues(texts)]
+        clues = Clues(text for texts in gone.values() for text in texts)
         self.turns = [turn for turn in self.turns if not turn.ids & set(gone)
                       and not _mentions(turn.messages, pattern, clues)]
         if self.last and (set(gone) & set(self.last.sources)
@@ -8518,9 +8616,9 @@ class Talk:
 
 
 def _mentions(messages: Sequence[Mapping[str, Any]], pattern: re.Pattern[str],
-              clues: Sequence[re.Pattern[str]]) -> bool:
+              clues: Clues) -> bool:
     text = "\n".join(str(message.get("content", "")) for message in messages)
-    return bool(pattern.search(text)) or any(clue.search(text) for clue in clues)
+    return bool(pattern.search(text) or clues.search(text))
 
 
 def choose_records(records: Sequence[Record], room: int, count: Callable[[str], int],
@@ -8657,7 +8755,7 @@ def follow_forgets(talk: Talk, outcome: Outcome) -> Iterator[Outcome]:
         words = [word for kept in gone.values() for word in kept]
         texts = (outcome.question, outcome.answer, outcome.model_text, *outcome.drafts)
         said = [{"content": "\n".join(texts)}]
-        if set(gone) & set(outcome.sources) or _mentions(said, build_phrase_pattern(words), build_clues(words)):
+        if set(gone) & set(outcome.sources) or _mentions(said, build_phrase_pattern(words), Clues(words)):
             mark = f"[forgotten {' '.join(gone)}]"
             outcome = outcome._replace(question=mark, answer=mark, model_text=mark, drafts=())
         yield outcome
@@ -11114,6 +11212,11 @@ def _fail_prompt(app: Any, context: Mapping[str, Any]) -> None:
         app.exit(exception=error)
 
 
+def is_yes(entry: Entry | None) -> bool:
+    """Whether an answer is a typed yes; nothing else is one (P2)."""
+    return entry is not None and entry.input == "typed" and entry.text.strip().lower() in ("y", "yes")
+
+
 def open_keyboard(stdin: TextIO, stdout: TextIO, home: Home, say: Callable[[str], None], *,
                   commands: Mapping[str, Usage] | None = None,
                   choices: Mapping[str, Callable[[], Iterable[Choice]]] | None = None,
@@ -11199,9 +11302,7 @@ class Chat:
         """One question of the program's own; only a typed yes is a yes."""
         if self.keyboard is None:
             return False
-        entry = self.keyboard.ask(f"{question} [y/N] ")
-        return entry is not None and entry.input == "typed" \
-            and entry.text.strip().lower() in ("y", "yes")
+        return is_yes(self.keyboard.ask(f"{question} [y/N] "))
 
 
 _KIND_PREFIX = lazy_pattern(r"([A-Za-z]+):\s*")
@@ -11559,7 +11660,13 @@ def forget_everywhere(home: Home, records: Records, record_id: str, path: str, o
             "The model was unloaded, so that its cache goes too." if unloaded else
             "The model server was not reached; it keeps its cache until it unloads.",
             *(["Files that were left alone and may hold the words:", *(f"  {name}" for name in unreached)]
-              if unreached else []), UNREACHED]
+              if unreached else []), *render_too_short(find_too_short(home, phrases)), UNREACHED]
+
+
+def render_too_short(names: Sequence[str]) -> list[str]:
+    """Where words stand that are too short to be told from other people's; no line if nowhere."""
+    more = f" and {len(names) - TRACES_SHOWN} more" if len(names) > TRACES_SHOWN else ""
+    return [f"Words of it are too short to look for in: {', '.join(names[:TRACES_SHOWN])}{more}"] if names else []
 
 
 def log_forgotten(home: Home, records: Records, record_id: str) -> None:
@@ -11874,9 +11981,14 @@ def cmd_export(chat: Chat, words: str, origin: Origin) -> None:
 def export_file(records: Records, path: Path) -> None:
     """Write an export; JSON Lines for a name that ends in .jsonl, else Markdown.
 
-    Only an earlier export is written over. The event log keeps its place, for a forget to find (P10).
+    Only an earlier export is written over, and the program's own names are not taken (P8). The event
+    log keeps its place, for a forget to find (P10).
     """
-    is_lines = path.suffix == ".jsonl"
+    is_lines, root = path.suffix == ".jsonl", records.home.root
+    is_own = any(root / name in path.parents for name in ("memory", "logs", "reports"))
+    if path.suffix not in (".md", ".jsonl") or (is_own and not path.name.startswith("export")):
+        raise Refused(f"{path} is no name for an export.",
+                      "Choose one that ends in .md or .jsonl, outside memory, logs and reports.")
     begins = load_bytes(path, 1 << 20).split(b"\n")[0].decode("utf-8", "replace")
     is_ours = '"standing"' in begins if is_lines else begins.startswith(EXPORT_TITLE)
     if check_regular(path) is not None and not is_ours:
@@ -11885,7 +11997,7 @@ def export_file(records: Records, path: Path) -> None:
         raise Refused(f"There is no folder {path.parent}.", "Make it first.")
     with records.writing():
         log_event(records.home, "exported", sync=True, file=str(
-            path.relative_to(records.home.root) if records.home.root in path.parents else path))
+            path.relative_to(root) if root in path.parents else path))
         text = build_export_lines(records) if is_lines else build_export_page(records)
         replace_bytes(path, text.encode("utf-8", "surrogatepass"))
 
@@ -13023,6 +13135,12 @@ def ask_passphrase(home: Home, question: str) -> str | None:
         return keyboard.ask_hidden(question)
 
 
+def ask_yes(home: Home, question: str) -> bool:
+    """Asked on the terminal as in the chat: keys typed ahead and a paste are no yes (P2)."""
+    with open_keyboard(sys.stdin, sys.stderr, home, home.notice, term=os.environ.get("TERM")) as keyboard:
+        return is_yes(keyboard.ask(f"{question} [y/N] "))
+
+
 def run_forget(home: Home, args: Any) -> int:
     """`--forget ID`: asks on a terminal, `--yes` does not; without either it is refused. A decision of a
     sealed file always needs the passphrase."""
@@ -13037,7 +13155,7 @@ def run_forget(home: Home, args: Any) -> int:
             raise Refused("--forget asks first, and there is no terminal to ask on.", "Add --yes.")
         emit(f"{record.id}: “{record.text or ''}”")
         emit("\n".join(render_traces(traces)))
-        if input(f"Erase it and {plural(len(traces), 'trace')} of it? [y/N] ").strip().lower() not in ("y", "yes"):
+        if not ask_yes(home, f"Erase it and {plural(len(traces), 'trace')} of it?"):
             emit(f"{record.id} is kept.")
             return 0
     for line in forget_everywhere(home, records, record.id, "cli:--forget", Origin(), "traces", Model(home.settings)):

@@ -617,6 +617,22 @@ def test_the_bundle_holds_no_words_of_a_record(home, clock, monkeypatch):
     assert "m1  note" in reports(home)[0] and "555123" not in reports(home)[0]
 
 
+def test_a_forgotten_title_comes_back_as_no_news(home, clock):
+    """P7, P10: no change is reported where the words were only forgotten; other titles are whole."""
+    records = companion.Records(home)
+    check(home, ten())
+    companion.remember(records, "note", "Article 1", companion.Origin("typed"))
+    forget(home, records, "m1")
+    titles = [seen.title for seen in companion.load_snapshot(home).articles]
+    assert "[forgotten m1]" in titles and "Article 10" in titles
+    clock.move(days=1)
+    outcome = check(home, ten())
+    assert "Nothing, compared" in section(outcome.text, "What changed") and not observations(home)
+    clock.move(days=1)
+    check(home, ten(title="Another name"))
+    assert len(observations(home)) == 1 and "“Another name”" in observations(home)[0], "a later change is one"
+
+
 def test_forgetting_reaches_reports(home, clock):
     records = companion.Records(home)
     companion.add_note(records, "gull", "sea glass phone 555123, call in the evening")

@@ -74,7 +74,7 @@ def test_export_in_the_chat_writes_both_beside_the_record(records: companion.Rec
     assert all(path.stat().st_mode & 0o177 == 0 for path in records.home.memory.glob("export-*"))
 
 
-@pytest.mark.parametrize("name", ["all.md", "all.jsonl", "all.txt", "ALL"])
+@pytest.mark.parametrize("name", ["all.md", "all.jsonl"])
 def test_export_from_the_command_line(records: companion.Records, tmp_path: Path, name: str) -> None:
     done = run_cli(records.home.root, "--export", str(tmp_path / name))
     assert done.returncode == 0 and "--forget reaches no copy outside" in done.stdout
@@ -105,6 +105,16 @@ def test_an_export_writes_over_nothing_else(records: companion.Records, name: st
     done = run_cli(root, "--export", str(root / name))
     assert done.returncode in (1, 2) and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
     assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("name", ["companion.toml", "all.txt", "ALL", "memory/mission.md", "logs/chat.jsonl",
+                                  "memory/readings.jsonl", "reports/2026-11-30_080000.md"])
+def test_an_export_takes_no_name_that_the_program_reads(tmp_path: Path, name: str) -> None:
+    """P8: a home goes on working, also where the file was not there yet."""
+    root = make_records(tmp_path / "home").home.root
+    done = run_cli(root, "--export", str(root / name))
+    assert done.returncode == 2 and ".md or .jsonl" in done.stderr and done.stderr.count("\n") == 1
+    assert not (root / name).exists() and run_cli(root, "--memory").returncode == 0
 
 
 def test_an_empty_record_exports_an_empty_page(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import stub_ollama as stub
 from helpers import TYPED, Sitting, make_home, run_cli
 from killer import HomeMaker, kill_at_every_effect
 from stub_ollama import StubOllama
+from typist import Owner
 
 import companion
 
@@ -244,6 +245,135 @@ def test_forgetting_a_word_that_the_program_uses_itself(tmp_path: Path, word: st
     talk = companion.load_chat(home)
     assert talk and all({"at", "role", "text", "author"} <= set(entry) for entry in talk)
     assert companion.load_snapshot(home) and companion.load_readings(home)
+
+
+@pytest.mark.parametrize("words", ["HIV", "HI", "no", "7", "note", "decide"])
+@pytest.mark.parametrize("writer", ["text", "evidence", "decision", "reason"])
+def test_short_words_go_wherever_their_record_is_named(tmp_path: Path, words: str, writer: str,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """P10: exports, copies of the ledger with their salt, commands in the history, turns, reports."""
+    monkeypatch.setattr("test_forget.PHRASE", words)
+    home = make_home(tmp_path, **LOCAL)
+    records = companion.Records(home)
+    record_id = WRITERS[writer](records)
+    companion.remember(records, "note", "nothing to notice, no?", TYPED)
+    ledger = records.decisions if record_id[0] == "d" else records.memory
+    salts = [line["salt"] for line in ledger.lines if words in (line["text"], line["evidence"])]
+    (home.memory / f"{ledger.path.name}.before-20261128T080000Z").write_bytes(ledger.path.read_bytes())
+    for path in (home.memory / "export-1.md", tmp_path / "mine.jsonl"):
+        companion.export_file(records, path)
+    history = companion.HistoryFile(home, lambda entry: True)
+    for text in (f"/remember note: {words}", f"/decide {words}", f"/undecide d1 {words}", "/remember note: Annanopol"):
+        history.append(companion.Entry(text, "typed"))
+    companion.log_chat(home, "user", f"have I ({words})?", author="owner", session="s1", turn=1, ids=[record_id])
+    report = home.reports / "2026-11-28_080000.md"
+    report.write_text(f"    {record_id}  note  “{words}”\n    m12  note  “{words}”\n")
+    forget(home, record_id, "words")
+    left = companion.build_phrase_pattern([words], short=True)
+    page = (home.memory / "export-1.md").read_text()
+    entry = page.split(f"**{record_id}**")[1].split("**m")[0].split("\n", 1)[1].split("##")[0]
+    assert not left.search(entry) and f"[forgotten {record_id}]" in entry
+    assert "> nothing to notice, no?" in page, "another record keeps its words"
+    assert companion.HistoryFile(home, lambda entry: True).load() == ["/remember note: Annanopol"]
+    assert companion.load_chat(home)[0]["text"] == f"have I ([forgotten {record_id}])?"
+    assert report.read_text() == f"    {record_id}  note  “[forgotten {record_id}]”\n    m12  note  “{words}”\n"
+    everything = b"\n".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert salts and not [salt for salt in salts if salt and salt.encode() in everything]
+    row = next(json.loads(line) for line in (tmp_path / "mine.jsonl").read_text().splitlines()
+               if f'"id": "{record_id}"' in line)
+    assert words not in (row["text"], row["evidence"], row["reason"])
+
+
+def test_words_too_short_to_look_for_are_said_to_be(tmp_path: Path) -> None:
+    """P10: what nothing ties to the record stays, and the answer names the files."""
+    home = make_home(tmp_path, **LOCAL)
+    companion.remember(companion.Records(home), "note", "HIV", TYPED)
+    (home.memory / "mission.md").write_text("Read about HIV research.")
+    (tmp_path / "mine.txt").write_text("HIV\n")
+    (home.reports / "old.md").write_text("SHIVER\n")
+    companion.log_chat(home, "user", "is HIV a virus?", author="owner", session="s1", turn=1, ids=[])
+    told = forget(home, "m1")
+    assert [line for line in told if "too short" in line] == [
+        "Words of it are too short to look for in: logs/chat.jsonl, memory/mission.md, mine.txt"]
+    assert (home.memory / "mission.md").read_text() == "Read about HIV research."
+    companion.remember(companion.Records(home), "note", "a longer sentence", TYPED)
+    assert not [line for line in forget(home, "m2") if "too short" in line]
+
+
+@pytest.mark.parametrize("words, text, left", [
+    ("Article 1", "Article 10, Article 1, Subarticle 1", "Article 10, [forgotten m1], Subarticle 1"),
+    ("a much longer one 5", "a much longer one 55; a much longer one 5.", "a much longer one 55; [forgotten m1]."),
+    ("我喜欢喝绿茶", "因为我喜欢喝绿茶的味道", "因为[forgotten m1]的味道"),
+    ("(so to speak)", "well(so to speak)then", "well[forgotten m1]then"),
+    ("Zebulon is here", '{"cut": "one\\nZebulon is here', '{"cut": "one\\n[forgotten m1]'),
+])
+def test_a_phrase_is_taken_as_whole_words_of_its_script(tmp_path: Path, words: str, text: str, left: str) -> None:
+    """P7, P10: no other article's title is torn, and nothing hides in writing without blanks."""
+    home = make_home(tmp_path, **LOCAL)
+    companion.remember(companion.Records(home), "note", words, TYPED)
+    (home.memory / "mission.md").write_text("x " + text)
+    forget(home, "m1", "words")
+    assert (home.memory / "mission.md").read_text() == "x " + left
+
+
+def test_an_export_whose_name_has_the_words_is_found_by_later_forgets(tmp_path: Path) -> None:
+    """P10: the event log goes on naming it while it is there, and the answer says so."""
+    home = make_home(tmp_path / "home", **LOCAL)
+    records = companion.Records(home)
+    for text in ("Zebulon Quixby", "tea with milk"):
+        companion.remember(records, "note", text, TYPED)
+    inside, outside, gone = (folder / f"{name} Zebulon Quixby.md" for folder, name in (
+        (home.root, "in"), (tmp_path, "out"), (tmp_path, "gone")))
+    for path in (inside, outside, gone):
+        companion.export_file(records, path)
+    gone.unlink()
+    told = forget(home, "m1")
+    assert f"  {inside} (its name)" in told and f"  {outside}" in told
+    assert "Zebulon" not in inside.read_text() and "tea with milk" in inside.read_text()
+    told = forget(home, "m2")
+    assert "  in Zebulon Quixby.md" in told and f"  {outside}" in told
+    assert "tea with milk" not in inside.read_text()
+    assert "gone Zebulon" not in (home.logs / "events.jsonl").read_text()
+    inside.unlink()
+    outside.unlink()
+    companion.remember(records, "note", "Zebulon Quixby", TYPED)
+    forget(home, "m3")
+    assert "Zebulon" not in (home.logs / "events.jsonl").read_text()
+
+
+def test_the_clues_of_a_long_record_are_looked_up_not_tried_in_turn(tmp_path: Path) -> None:
+    """P10: a record of 96,000 characters and 300 lines of talk; what a line costs does not grow with the record."""
+    names = ["".join("abcdefghij"[int(digit)] for digit in f"{n:05}") for n in range(4000)]
+    words = " ".join(f"wordy{name} thing{name}" for name in names)
+    clues = companion.Clues([words, "call 5550123"])
+    assert clues.search("a Thingaaaah,\nWORDYaaaai!") == "Thingaaaah,\nWORDYaaaai"
+    assert clues.search("on 5550123.") == "5550123"
+    assert not clues.search("wordyaaaah and thingaaaah on 55501234, thingaaaah wordyaaaaj")
+    tried = [value for value in vars(clues).values() if not isinstance(value, set)]
+    assert not tried, "only sets: no pattern per pair"
+    home = make_home(tmp_path, **LOCAL)
+    companion.remember(companion.Records(home), "note", words, TYPED)
+    for name in names[:300]:
+        companion.log_chat(home, "user", f"one of wordy{name} thing{name} it is", author="owner", session="s1",
+                           ids=[])
+    forget(home, "m1")
+    assert "wordy" not in (home.logs / "chat.jsonl").read_text()
+
+
+def test_keys_typed_ahead_erase_nothing_from_the_command_line(tmp_path: Path) -> None:
+    """P2, P10: `--forget ID` asks as /forget does."""
+    companion.remember(companion.Records(make_home(tmp_path, **LOCAL)), "note", "tea with milk", TYPED)
+    for answer, said in (("n\r", "m1 is kept"), ("y\r", "m1 is forgotten")):
+        owner = Owner(tmp_path, "127.0.0.1:9", "--forget", "m1")
+        try:
+            owner.send("y\r")
+            owner.child.expect(re.escape("[y/N]"))
+            owner.pause()
+            assert "tea with milk" in (tmp_path / "memory" / "memory.jsonl").read_text()
+            owner.send(answer)
+            owner.child.expect(said)
+        finally:
+            owner.close()
 
 
 # Scope: the words alone, or what betrays them too.
