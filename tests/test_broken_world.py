@@ -425,5 +425,5 @@ def test_a_ledger_of_200_mb(
     started = time.monotonic()
     code, text = run(tmp_path, monkeypatch, capsys)
     check_calm(tmp_path, code, text)
-    assert code == 0 and "line 3 größer" in text and "Reading memory.jsonl, 19" in text
+    assert code == 3 and "line 3 größer" in text and "Reading memory.jsonl, 19" in text  # no model says hello
     assert time.monotonic() - started < 60
