@@ -7359,6 +7359,45 @@ def foreign_name(prose: str, facts: Facts) -> Iterator[Finding]:
                 yield Finding("foreign_name", found[0])
 
 
+_OF_THE_ASKING = frozenset(map(word_stem, (
+    "decide decided decision settle settled choose chosen choice agree agreed sign signed confirm confirmed open plan"
+    " planned idea matter question proposal note record think thinking going happen happening make made").split()))
+
+
+def foreign_word(prose: str, facts: Facts) -> Iterator[Finding]:
+    """A word of the question that no touched record has, told of an open matter as if it were that matter.
+
+    "You have not decided to take up kitesurfing" says too much where only sailing is on record. A word of
+    the same family stands in for another.
+    """
+    if not facts.matters or any(matter.standing not in ("undecided", "unconfirmed") for matter in facts.matters):
+        return
+    words = re.findall(r"[^\W\d_]{3,}", expand_words(facts.question).lower())
+    record = " ".join(map(_words_of, facts.matters))
+    known = content_stems(record) | content_stems(" ".join(_provenance_words(facts)))
+    families = {n for word in re.findall(r"[^\W\d_]+", record.lower()) for n in _FAMILY_OF.of(stem_word(word))}
+    told = frozenset(stem for clause in _prose_clauses(prose) for stem in content_stems(clause))
+    for word in words:
+        stems = content_stems(word) - known - _OF_THE_ASKING
+        if stems & told and not families & _FAMILY_OF.of(stem_word(word)):
+            yield Finding("foreign_word", word)
+
+
+_DENIAL = (r"\b(?:have|has|had|did|do|does|is|are|was|were|will|would|can|could) not\b"
+           r"(?! (?:yet )?(?:been |be )?(?:confirm|your|the owner|by you|something you))")
+
+
+def denies_note(prose: str, facts: Facts) -> Iterator[Finding]:
+    """An unconfirmed line that says something is so, told as saying that it is not."""
+    for matter in facts.matters:
+        words = expand_words(_words_of(matter))
+        if matter.standing != "unconfirmed" or re.search(r"\b(?:not|no|never)\b", words, re.I):
+            continue
+        for clause in _prose_clauses(prose):
+            if content_stems(clause) & content_stems(words) and (found := _find(_DENIAL, clause)):
+                yield Finding("beyond_standing", found)
+
+
 _CALLED_SETTLED = (
     r"\b(?:decision|choice) (?:was|has been|is|got) (?:already |finally )?(?:made|taken|reached)\b"
     r"|\b(?:is|are|was|were|been|got|stands?) (?:already |now |officially |all |fully )*"
@@ -7396,7 +7435,8 @@ def leaves_out(prose: str, facts: Facts) -> Iterator[Finding]:
 
 RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, forged_block)
 RULES_TOUCHED: tuple[Rule, ...] = (beyond_standing, foreign_figure, foreign_name, owner_as_self,
-                                  helper_as_owner, claims_settled, leaves_out)
+                                  helper_as_owner, claims_settled, leaves_out, foreign_word,
+                                  denies_note)
 
 
 def check_answer(prose: str, facts: Facts) -> list[Finding]:
@@ -7557,6 +7597,7 @@ _RETRY = {
     "foreign_figure": "\"{detail}\" is in no record; use no other numbers or dates than the"
                       " record's.",
     "leaves_out": "You called something open and were silent on what is decided ({detail}).",
+    "foreign_word": "No record speaks of \"{detail}\"; use the record's own words.",
     "foreign_name": "\"{detail}\" is in no record; name nothing else than the record does.",
     "owner_as_self": "These are the owner's words and likings, not yours; say \"you\", not"
                      " \"I\", \"my\" or \"we\".",
@@ -8921,7 +8962,7 @@ def _ask_once(talk: Talk, outcome: Outcome, view: View, base: list[dict[str, Any
     except StreamBroken as broken:
         reply = broken.reply
     if hold:
-        text = reply.text.strip() or _say_trouble(reply)
+        text = _complete(reply.text.strip()) or _say_trouble(reply)
         findings = check_answer(text, build_facts(talk, outcome))
         if reply.trouble and reply.text.strip() and not findings:
             text += f"\n\n({reply.trouble})"
@@ -8934,6 +8975,11 @@ def _ask_once(talk: Talk, outcome: Outcome, view: View, base: list[dict[str, Any
         view.prose(f"\n\n({reply.trouble})")
         text += f"\n\n({reply.trouble})"
     return text, reply, [], bool(gate.shown)
+
+
+def _complete(text: str) -> str:
+    """An answer that stops behind its given first words says what they are about."""
+    return re.sub(r"^(Nothing is on record about)[.\s]*$", r"\1 this.", text)
 
 
 def _say_trouble(reply: Reply) -> str:

@@ -451,3 +451,26 @@ def test_a_word_such_as_proposal_excuses_no_claim_that_it_is_settled(prose: str,
     """P5: an open matter is not called settled in a clause of its own."""
     facts = build_facts("Did I sign off on the pool?", Matter("undecided", (POOL,)))
     assert bool(list(companion.claims_settled(prose, facts))) is stops
+
+
+@pytest.mark.parametrize(("question", "prose", "stops"), [
+    ("Did I decide to take up rowing?", "You have not decided to take up rowing.", True),
+    ("Did I decide to let strangers into the pool?", "You have not decided to let strangers in.", True),
+    ("Are guests allowed in the pool now?", "You have not decided to lift the pool ban for guests.", False),
+    ("Is the rowing club coming?", "You have not decided this.", False)])
+def test_a_word_that_only_the_question_has_is_not_told_as_the_matter(question: str, prose: str, stops: bool) -> None:
+    """P5: a near record is not stretched to the thing that was asked about."""
+    facts = build_facts(question, Matter("undecided", (POOL,)))
+    assert bool(list(companion.foreign_word(prose, facts))) is stops
+
+
+@pytest.mark.parametrize(("prose", "stops"), [
+    ("According to an unconfirmed note by post-helper, the piano tuner was not booked.", True),
+    ("According to an unconfirmed note, you have not booked the tuner.", True),
+    ("According to an unconfirmed note by post-helper, the piano tuner was booked for 3 March.", False),
+    ("The note about the piano tuner has not been confirmed.", False),
+    ("The tuner note is not your own word.", False)])
+def test_an_unconfirmed_note_is_not_turned_round(prose: str, stops: bool) -> None:
+    """P4: told as what it says, or not at all."""
+    facts = build_facts("Is the piano tuner booked?", Matter("unconfirmed", (TUNER,)))
+    assert bool(list(companion.denies_note(prose, facts))) is stops
