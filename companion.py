@@ -6802,7 +6802,7 @@ _CLAIMS = (
     r"\b(?:will|shall|going to|won't)\b", r"\b(?:are|is|am|be|been) (?:not |now |definitely "
                                           r"|indeed |currently |already |no longer |also )*"
     r"(?:(?!nothing|anything|something|everything)\w+ing|gone|off|out|in|on|over|set|planned"
-    r"|scheduled|expected|supposed|moved|the \w+|a \w+)\b",
+    r"|scheduled|expected|supposed|moved|the \w+|a (?!proposal|question|note)\w+)\b(?! record)",
     rf"\b(?:{_DECIDED}|decides|chooses|plans?|planned|intends?|intended|confirmed|fixed|final"
     r"|settled|official|definite\w*|certain"
     r"|happen\w*|wants?|promised|accepted|agrees|prefers?|should|must|has to|have to|do not"
@@ -7355,7 +7355,7 @@ def foreign_name(prose: str, facts: Facts) -> Iterator[Finding]:
     known = " ".join([facts.question, *facts.told, *_provenance_words(facts)]).lower()
     for sentence in split_sentences(re.sub(_CODE, " ", prose, flags=re.S)):
         for found in re.finditer(rf"(?<=[a-z,;:] )(?!{_NO_FOREIGN_NAME})[A-Z][\w-]+", sentence):
-            if word_stem(found[0]) not in known:
+            if word_stem(found[0])[:5] not in known:
                 yield Finding("foreign_name", found[0])
 
 
@@ -7421,13 +7421,15 @@ def claims_settled(prose: str, facts: Facts) -> Iterator[Finding]:
 
 
 def leaves_out(prose: str, facts: Facts) -> Iterator[Finding]:
-    """Something called open beside a decision that the prose is silent on: it would pass for open too."""
+    """Something called open where a decision fits better and is not told of: it would pass for open too."""
     said = expand_words(prose)
     if len(facts.matters) < 2 or not re.search(_UNDECIDED, said, re.I):
         return
     is_open = [matter for matter in facts.matters if matter.standing in ("undecided", "unconfirmed")]
     shared = content_stems(" ".join(map(_words_of, is_open)))
     for matter in facts.matters:
+        if matter in is_open:
+            break
         own = content_stems(_words_of(matter)) - shared
         if matter.standing in ("decided", "reversed") and own and not own & content_stems(said):
             yield Finding("leaves_out", " and ".join(record.id for record in matter.records))
