@@ -107,6 +107,7 @@ DEFAULT_LIFETIMES: Mapping[str, int] = {  # days; decisions do not lapse (P11)
     "preference": 365, "proposal": 180, "note": 180, "confirmed": 90, "unconfirmed": 7,
     "observation": 30,
 }
+LIFETIME_LIMIT = 36500  # days; with more the calendar ends
 DEFAULT_WINDOWS: Mapping[str, int] = {"observation": 30, "unconfirmed": 10}  # newest N in a prompt (P6)
 LIMITS: Mapping[str, tuple[int, int]] = {
     "num_ctx": (1024, 1_048_576), "num_predict": (16, 8192), "temperature": (0, 2),
@@ -187,6 +188,8 @@ def _build_numbers(name: str, value: Any, default: Mapping[str, int]) -> Mapping
         raise ValueError(f"companion.toml: {name} may hold {', '.join(default)}")
     if any(type(n) is not int or n < 1 for n in value.values()):
         raise ValueError(f"companion.toml: the numbers in {name} must be whole and at least 1")
+    if name == "lifetimes" and any(n > LIFETIME_LIMIT for n in value.values()):
+        raise ValueError(f"companion.toml: the numbers in lifetimes are days, at most {LIFETIME_LIMIT}")
     return {**default, **value}
 
 
@@ -199,8 +202,8 @@ def normalise_host(text: str) -> str:
     if host.rstrip(".") in ("", "0.0.0.0", "::", "localhost"):
         host = "127.0.0.1"
     port = port or {"http": "80", "https": "443"}.get(scheme, "11434")
-    if scheme not in ("", "http", "https") or not port.isdigit() or not 0 < int(port) < 65536 \
-            or not re.fullmatch(r"[\w.:-]+", host):
+    if scheme not in ("", "http", "https") or not re.fullmatch("[0-9]{1,5}", port) \
+            or not 0 < int(port) < 65536 or not re.fullmatch(r"[\w.:-]+", host):
         raise ValueError(f"the Ollama address {hide_secrets(text)!r} cannot be read; use one like 127.0.0.1:11434")
     return f"{scheme or 'http'}://{'[' + host + ']' if ':' in host else host}:{port}"
 
@@ -395,10 +398,12 @@ def format_at(when: datetime) -> str:
 
 
 def parse_at(text: str) -> datetime:
-    """The aware time of `format_at`; ValueError when it is none."""
+    """The aware time of `format_at`; ValueError when it is none, or one that no clock of the owner showed."""
     when = datetime.fromisoformat(text)
     if when.tzinfo is None:
         raise ValueError(f"no time zone in {text!r}")
+    if not 1970 <= when.year <= 9000:  # near the calendar's ends a change of zone overflows
+        raise ValueError(f"no time of this program: {text!r}")
     return when.astimezone(UTC)
 
 
@@ -824,6 +829,19 @@ VERDICTS = ("fine", "torn", "shortened", "rolled back", "rewritten")
 FINGERPRINT = lazy_pattern(r"chain (memory|decisions) (\d+) (sha256:[0-9a-f]{16,64})")
 LARGE_LEDGER = 1 << 25  # bytes from which reading takes more than a moment
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+AUTHORS: Mapping[str, str] = {  # code path -> who wrote it (P3)
+    "repl:/remember": "owner", "repl:/decide": "owner", "repl:/undecide": "owner",
+    "repl:/confirm": "owner", "repl:/discard": "owner", "repl:/renew": "owner",
+    "repl:/forget": "owner", "repl:/seal": "owner", "cli:--forget": "unrecorded", "cli:--note": "helper",
+    "daily:check": "code", "chat:start": "code", "import:legacy": "unrecorded",
+}
+PATHS: Mapping[str, tuple[str, ...]] = {  # what a line does -> the code paths that write such a line (P3)
+    "add": ("repl:/remember", "cli:--note", "daily:check", "import:legacy"), "confirm": ("repl:/confirm",),
+    "discard": ("repl:/discard", "repl:/remember"), "renew": ("repl:/renew",),
+    "lapse": ("daily:check", "chat:start"), "forget": ("repl:/forget", "cli:--forget"),
+    "decide": ("repl:/decide",), "undecide": ("repl:/undecide",), "seal": ("repl:/seal",),
+}
+EXPIRING = ("add", "confirm", "renew")  # these give a lifetime, no other line does (P11)
 UNKNOWABLE = (
     "A ledger that was put back to an earlier moment together with heads.json, the event log and "
     "the reports cannot be told from an honest one; a fingerprint kept elsewhere can."
@@ -1005,6 +1023,37 @@ def find_link_fault(line: Line, head: Head) -> str | None:
     return None if line["prev"] == head.hash else "it does not follow the line before it"
 
 
+def find_contradiction(line: Line) -> str | None:
+    """Why no code of this program writes a line with such an author, path, input and expiry; or None.
+
+    What a later version may do is not judged here: an unknown act is the records' to name (P3, P4).
+    """
+    origin = (line["op"], line["author"], line["path"], line["input"], line["kind"] == "observation",
+              line["expires"] is None)
+    if origin in _SOUND_ORIGINS:
+        return None
+    op, author, path, given, observed, lasting = origin
+    if op not in PATHS:
+        return None
+    if path not in PATHS[op]:
+        return f"{path} writes no {op} line"
+    is_author = re.fullmatch(r"helper:[a-z0-9][a-z0-9._-]{0,31}", author) if AUTHORS[path] == "helper" \
+        else author == AUTHORS[path]
+    if not is_author:
+        return f"{path} is not how {author or 'nobody'} writes"
+    if given not in (("typed", "pasted") if path.startswith("repl:") else ("none",)):
+        return f"words of {path} are never {given or 'without an input'}"
+    if op == "add" and observed != (path == "daily:check"):
+        return f"{path} does not write the kind {line['kind']}"
+    if lasting == (op in EXPIRING):
+        return f"a {op} line {'needs' if lasting else 'has no'} expiry"
+    _SOUND_ORIGINS.add(origin)
+    return None
+
+
+_SOUND_ORIGINS = set[tuple[Any, ...]]()  # met before and found right
+
+
 def lost_words(line: Line) -> bool:
     """True if the line once had words and has none now."""
     return (line["text"] is None and line["text_digest"] is not None) or \
@@ -1081,11 +1130,14 @@ class Ledger:
         self.path = home.memory / f"{name}.jsonl"
         self.ask: Callable[[str], str | None] | None = None  # how the owner is asked for the passphrase
         self._key: bytes | None = None
+        self._doubted = False  # True once a full look found damage, until one finds none
         self._bad_macs = set[str]()  # hash and mac of lines that the key did not vouch for
         self._forget_all()
 
     def _forget_all(self) -> None:
         self.lines: list[Line] = []
+        self.places: list[int] = []  # for each of `lines` its number in the file, from 1
+        self.disowned: list[Line] = []  # sound lines that contradict themselves
         self.faults: list[Fault] = []
         self.seal: Line | None = None
         self.hashes: dict[int, str] = {}
@@ -1143,10 +1195,14 @@ class Ledger:
                 continue
             why = find_own_fault(line, raw) if line["seq"] > trusted else None
             link, forged = find_link_fault(line, self.head), find_seal_fault(line, self.seal, self._bad_macs)
-            if why or link or forged:
-                self.faults.append(Fault(self._count, why or forged or link or ""))
-            if not forged and (not why or not find_content_fault(line)):  # a foreign line end harms no word
+            false = find_contradiction(line)
+            if why or link or forged or false:
+                self.faults.append(Fault(self._count, why or forged or false or link or ""))
+            if false:
+                self.disowned.append(line)
+            elif not forged and (not why or not find_content_fault(line)):  # a foreign line end harms no word
                 self.lines.append(line)
+                self.places.append(self._count)
                 if line["op"] == "seal" and self.name == "decisions":
                     self.seal = line
             self.head = Head(line["seq"], line["hash"])
@@ -1155,10 +1211,10 @@ class Ledger:
 
     def list_faults(self) -> list[Fault]:
         """All faults, those among them that only the whole file shows: words gone without a forget."""
-        forgotten = build_forgotten(self.lines)
-        gone = [Fault(line["seq"], "its words are gone and no forget line says why")
-                for line in self.lines if lost_words(line) and not is_forgotten(line, forgotten)]
-        gone += [Fault(line["seq"], "it has a mac, and no seal stands before it") for line in self.lines
+        forgotten, placed = build_forgotten(self.lines), list(zip(self.places, self.lines, strict=True))
+        gone = [Fault(place, "its words are gone and no forget line says why") for place, line in placed
+                if lost_words(line) and not is_forgotten(line, forgotten)]
+        gone += [Fault(place, "it has a mac, and no seal stands before it") for place, line in placed
                  if "mac" in line and (self.seal is None or line["seq"] < self.seal["seq"])]
         return sorted(self.faults + gone)
 
@@ -1170,7 +1226,10 @@ class Ledger:
     def verify(self, *, full: bool = False) -> Verdict:
         """The verdict over the file and its witnesses; `full` re-reads everything. Writes nothing."""
         self.refresh(full=full)
-        return build_verdict(self, find_witnesses(self.home, self.name, full=full))
+        verdict = build_verdict(self, find_witnesses(self.home, self.name, full=full or self._doubted))
+        if full:  # what every witness together found wrong is not fine again to a glance at the newest few
+            self._doubted = not verdict.is_sound
+        return verdict
 
     @contextmanager
     def opened(self, key: bytes | None = None) -> Iterator[None]:
@@ -1241,6 +1300,11 @@ class Ledger:
             ids += draft.has_id
             new_id = f"{self.name[0]}{ids}" if draft.has_id else None
             line = build_line(draft, head, new_id, at, self.home.entropy(16).hex())
+            if draft.has_id and not parse_id(new_id):
+                raise LedgerDamaged(f"No number is left after {self.name[0]}{ids - 1} in {self.path.name}; this "
+                                    "program never gave that one.", "Nothing was added. `/verify` shows more.")
+            if why := find_contradiction(line):
+                raise Refused(f"Such a line is never written: {why}.", "Nothing was added.")
             if self._key is not None:
                 line["mac"] = build_mac(self._key, line["hash"])
             head = Head(line["seq"], line["hash"])
@@ -1310,8 +1374,63 @@ def check_sound(verdict: Verdict) -> None:
                             "makes the file as it is the new base.")
 
 
-def accept_ledger(ledger: Ledger) -> Path:
+class Lost(NamedTuple):
+    """A line of the file that an acceptance drops, counted from 1, and what it says."""
+
+    line: int
+    why: str
+    words: str
+
+
+def sort_lines(ledger: Ledger) -> tuple[list[Line], list[Lost]]:
+    """What an acceptance keeps of a ledger just read in full, and what it drops (P9).
+
+    Behind the first break a line is kept only if a witness saw its hash, or saw one that was made on it.
+    """
+    faults, at = dict(ledger.list_faults()), dict(zip(ledger.places, ledger.lines, strict=True))
+    vouched, forgotten = _find_vouched(ledger), build_forgotten(ledger.lines)
+    head, broken, kept, lost = build_empty_head(ledger.name), False, dict[str, Line](), list[Lost]()
+    for place, raw in enumerate(load_bytes(ledger.path).split(b"\n")[:ledger._count], 1):
+        line = at.get(place)
+        broken = broken or line is None or find_link_fault(line, head) is not None
+        if line is None or line["hash"] in kept or lost_words(line) and not is_forgotten(line, forgotten) \
+                or broken and line["hash"] not in vouched:
+            lost.append(Lost(place, faults.get(place, "it comes after the damage, and no witness saw it"),
+                             _find_raw_words(raw)))
+            continue
+        head = Head(line["seq"], line["hash"])
+        kept[line["hash"]] = line
+    if ledger.torn:
+        lost.append(Lost(ledger._count + 1, "it was cut by a crash", _find_raw_words(ledger.torn)))
+    return sorted(kept.values(), key=lambda line: line["seq"]), lost
+
+
+def _find_vouched(ledger: Ledger) -> set[str]:
+    """The hashes of the lines that a witness saw or the seal's key vouches for, and of those before them."""
+    seen: dict[int, list[str]] = {}
+    for witness in find_witnesses(ledger.home, ledger.name, full=True):
+        seen.setdefault(witness.seq, []).append(witness.hash)
+    vouched = set[str]()
+    for line in sorted(ledger.lines, key=lambda line: -line["seq"]):
+        if line["hash"] in vouched or any(map(line["hash"].startswith, seen.get(line["seq"], ()))) \
+                or ledger._key is not None and line.get("mac") == build_mac(ledger._key, line["hash"]):
+            vouched |= {line["hash"], line["prev"]}
+    return vouched
+
+
+def _find_raw_words(raw: bytes) -> str:
+    """The words of a line, its act if it has none, its beginning if it cannot be read."""
+    try:
+        line = parse_line(raw.removeprefix(BYTE_ORDER_MARK))
+    except ValueError:
+        return shorten(raw[:400].decode("utf-8", "replace"), 100)
+    return line["text"] or f"{line['op']} {line['target'] or line['id'] or ''}".rstrip()
+
+
+def accept_ledger(ledger: Ledger, lost: Sequence[Lost] | None = None) -> Path:
     """Make what can be trusted of a damaged ledger the new base; the dated copy of it as it was (P9).
+
+    `lost` is what the owner was told of: Refused if by now it is something else.
 
     Lines keep their content; only number, predecessor, hash and mac are made anew. A seal that is lost
     is not made anew; one that is there needs the ledger to be `opened`.
@@ -1319,10 +1438,13 @@ def accept_ledger(ledger: Ledger) -> Path:
     home, seal = ledger.home, dict[str, int]()
     with home.lock(home.memory):
         ledger.refresh(full=True)
+        lines, dropped = sort_lines(ledger)
+        if lost is not None and lost != dropped:
+            raise Refused("The file changed in the meantime.", "Nothing was changed; ask again.")
         kept = ledger.path.with_name(f"{ledger.path.name}.before-{home.now():%Y%m%dT%H%M%SZ}")
         replace_bytes(kept, load_bytes(ledger.path))
         head, raws = build_empty_head(ledger.name), list[bytes]()
-        for line in ledger.lines:
+        for line in lines:
             line["seq"], line["prev"] = head.seq + 1, head.hash
             line["hash"] = build_hash(line)
             line.pop("mac", None)
@@ -1402,13 +1524,21 @@ def find_witnesses(home: Home, name: str, *, full: bool = False) -> list[Witness
 
 
 def _find_event_witnesses(home: Home, name: str, full: bool) -> list[Witness]:
-    """Heads in the event log since the file was last accepted as a new base."""
+    """Heads in the event log since the file was last accepted as a new base.
+
+    A tail of the log that says nothing of this ledger is no answer: then more is read, at last all (P9).
+    """
     path = home.logs / "events.jsonl"
     state = check_regular(path)
-    start = 0 if full or state is None else max(0, state.st_size - (1 << 16))
+    size, tail = state.st_size if state else 0, 1 << 16
+    start = 0 if full else max(0, size - tail)
+    data = load_bytes(path, start=start)
+    while start and not re.search(rb'"event": "ledger_\w+", "ledger": "%b"' % name.encode(), data):
+        tail *= 16
+        start = max(0, size - tail)
+        data = load_bytes(path, start=start)
     found: list[Witness] = []
-    text = load_bytes(path, start=start).decode("utf-8", "replace")
-    for event, which, seq, kept, rest in _LEDGER_EVENT.findall(text):
+    for event, which, seq, kept, rest in _LEDGER_EVENT.findall(data.decode("utf-8", "replace")):
         if which == name:
             found = [] if event == "accepted" else found
             seal = re.search(r'"seal": (\d{1,18})', rest) if "seal" in rest else None
@@ -1457,20 +1587,17 @@ def _build_behind(head: Head, ahead: Witness, witnesses: Sequence[Witness]) -> V
 
 OWNER_KINDS = ("preference", "proposal", "note")
 KINDS = (*OWNER_KINDS, "observation")
-AUTHORS: Mapping[str, str] = {  # code path -> who wrote it (P3)
-    "repl:/remember": "owner", "repl:/decide": "owner", "repl:/undecide": "owner",
-    "repl:/confirm": "owner", "repl:/discard": "owner", "repl:/renew": "owner",
-    "repl:/forget": "owner", "repl:/seal": "owner", "cli:--forget": "unrecorded", "cli:--note": "helper",
-    "daily:check": "code", "chat:start": "code", "import:legacy": "unrecorded",
-}
 STANDINGS = ("decided", "reversed", "undecided", "unconfirmed", "preference", "note", "observed",
              "no_record")
 KIND_STANDING: Mapping[str, str] = {
     "decision": "decided", "preference": "preference", "proposal": "undecided", "note": "note",
     "observation": "observed",
 }
-RESERVED_NAMES = frozenset(("owner", "code", "helper", "unrecorded", "companion"))
+RESERVED_NAMES = frozenset((
+    "owner", "code", "helper", "unrecorded", "companion", "you", "me", "theowner", "dailycheck", "decided",
+    "decision", "confirmed", "typed", "pasted", "user", "human", "myself"))
 TEXT_LIMIT = 100_000
+NOTE_LIMIT = 4_000  # characters; a helper's line is a note
 _OPEN_CUES = ("?", "open", "decided", "decision", "settled", "resolved", " air", "made up")  # one is in each match
 _OPEN_NOTE = lazy_pattern(
     r"\b(?:open question|undecided|un(?:settled|resolved)|still open|up in the air|no decision"
@@ -1748,13 +1875,13 @@ def build_expiry(home: Home, lifetime: str) -> str:
     return str(local_day(home.now()) + timedelta(days=home.settings.lifetimes[lifetime]))
 
 
-def check_words(text: str, what: str) -> str:
-    """`text` without white space at its ends. Refused if empty or longer than a record may be."""
+def check_words(text: str, what: str, limit: int = TEXT_LIMIT) -> str:
+    """`text` without white space at its ends. Refused if empty or longer than `limit` characters."""
     text = text.strip()
     if not text:
         raise Refused(f"{what} needs some words.", "Write them after it on the same line.")
-    if len(text) > TEXT_LIMIT:
-        raise Refused(f"That is {len(text):,} characters; a record holds at most {TEXT_LIMIT:,}.",
+    if len(text) > limit:
+        raise Refused(f"That is {len(text):,} characters; {what} takes at most {limit:,}.",
                       "Keep the long text in a file of yours and remember where it is.")
     return text
 
@@ -1764,7 +1891,9 @@ def check_helper_name(name: str) -> str:
     plain = name.translate(str.maketrans("0135", "oles", "._-"))
     for pair, letter in (("vv", "w"), ("rn", "m"), ("cl", "d")):
         plain = plain.replace(pair, letter)
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,31}", name) or {plain, name} & RESERVED_NAMES:
+    bare = re.sub(r"[._0-9-]", "", name)  # owner1 and owners look like the owner too
+    forms = {form for one in (plain, name, bare, re.sub("[0-9]", "", plain)) for form in (one, one.removesuffix("s"))}
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,31}", name) or forms & RESERVED_NAMES:
         raise Refused(f"{clean_line(shorten(name, 60))!r} cannot be a helper's name.",
                       "Use 1 to 32 of a-z, 0-9, dot, dash and underscore, and no word such as owner.")
     return f"helper:{name}"
@@ -1932,7 +2061,7 @@ def find_lifetime(record: Record) -> str:
 def add_note(records: Records, name: str, text: str) -> Record:
     """A helper's line: unconfirmed, never the owner's, whatever it is called from (P4)."""
     draft = Draft("add", check_helper_name(name), "cli:--note", True, kind="note",
-                  text=check_words(text, "--note"), expires=build_expiry(records.home, "unconfirmed"))
+                  text=check_words(text, "--note", NOTE_LIMIT), expires=build_expiry(records.home, "unconfirmed"))
     return _add_one(records, records.memory, draft)
 
 
@@ -1982,7 +2111,10 @@ def forget(records: Records, record_id: str, path: str, origin: Origin, sweep: S
 
 
 def check_has_words(records: Records, record_id: str) -> Record:
-    """The record `record_id` unless it was forgotten already. Refused then."""
+    """The record `record_id` unless it was forgotten already. Refused then; LedgerDamaged for a decision
+    of a file that is not sound."""
+    if record_id.startswith("d"):
+        check_sound(records.decisions_verdict)
     record = records.get(record_id)
     if record.state == "forgotten":
         raise Refused(f"{record.id} was forgotten already.", f"/why {record.id} tells when.")
@@ -11547,10 +11679,15 @@ def cmd_decisions(chat: Chat, words: str, origin: Origin) -> None:
 
 
 def _warn_decisions(chat: Chat) -> None:
-    verdict = chat.records.decisions_verdict
-    if not verdict.is_sound:
-        chat.display.line(f"The decisions file is {verdict.verdict}: {verdict.detail}. It decides nothing "
-                          "until /verify --accept decisions.", "trouble")
+    for line in render_unsound(chat.records):
+        chat.display.line(line, "trouble")
+
+
+def render_unsound(records: Records) -> list[str]:
+    """One line where the decisions file is damaged, else none (P9)."""
+    verdict = records.decisions_verdict
+    return [] if verdict.is_sound else [f"The decisions file is {verdict.verdict}: {verdict.detail}. It decides "
+                                        "nothing until /verify --accept decisions."]
 
 
 _DAY_WORDS = lazy_pattern(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:today|tomorrow|tonight|yesterday)\b"
@@ -11861,7 +11998,7 @@ def render_stat(value: Any) -> str:
 
 def build_stats(home: Home, records: Records) -> dict[str, Any]:
     """Snake-case figures: attribution, ages, windows, lapses, forgets, heads, checks."""
-    lines = records.memory.lines + records.decisions.lines
+    lines = [line for one in (records.memory, records.decisions) for line in one.lines + one.disowned]
     everything, live = records.all(), records.live()
     today = local_day(home.now())
     ages = sorted((today - local_day(parse_at(r.at))).days for r in live)
@@ -11992,14 +12129,16 @@ def accept_decisions(chat: Chat) -> None:
 
 def _accept_opened(chat: Chat, ledger: Ledger, verdict: Verdict) -> None:
     chat.display.line(f"The decisions file is {verdict.verdict}: {verdict.detail}.", "trouble")
-    chat.display.lines(f"  lost: line {fault.line}, {clean_line(fault.why)}" for fault in ledger.list_faults())
+    lines, lost = sort_lines(ledger)
+    chat.display.lines(f"  lost: line {one.line}, {clean_line(one.why)}: “{clean_line(shorten(one.words, 200))}”"
+                       for one in lost)
     if ledger.seal is None and any("mac" in line for line in ledger.lines):
         chat.display.line("  lost: the seal; the new base has none, /seal sets one")
-    chat.display.line(f"  kept: {plural(len(ledger.lines), 'line')} that can be trusted by themselves")
+    chat.display.line(f"  kept: {plural(len(lines), 'line')} that can be trusted")
     if not chat.ask("Keep a copy and make this the new base?"):
         chat.display.line("Nothing was changed.")
         return
-    kept = accept_ledger(ledger)
+    kept = accept_ledger(ledger, lost)
     chat.records.refresh()
     chat.display.line(f"Done; the file as it was is {kept.name}. "
                       f"{render_fingerprint('decisions', ledger.head)}")
@@ -12024,6 +12163,7 @@ def cmd_export(chat: Chat, words: str, origin: Origin) -> None:
         export_file(chat.records, path)
         chat.display.line(f"Wrote {path}")
     chat.display.notice("/forget reaches these two files, not copies of them elsewhere.")
+    _warn_decisions(chat)
 
 
 def export_file(records: Records, path: Path) -> None:
@@ -12064,6 +12204,7 @@ def build_export_page(records: Records) -> str:
     for title, found in (("Decisions", [r for r in records.all() if r.kind == "decision"]),
                          ("Memory", [r for r in records.all() if r.kind != "decision"])):
         parts.append(f"## {title}\n")
+        parts += [clean_line(line) + "\n" for line in render_unsound(records) if title == "Decisions"]
         for record in found:
             words = clean_text(record.text).replace("\n", "\n> ") if record.text else "*forgotten*"
             parts.append(f"**{record.id}** {record.standing} · {render_label(record, full=True)}\n\n> {words}\n")
@@ -12071,7 +12212,9 @@ def build_export_page(records: Records) -> str:
                 parts.append(f"> kept with it: {clean_line(record.evidence)}\n")
             if record.reason:
                 parts.append(f"> why: {clean_line(record.reason)}\n")
-    parts.append("\n".join(render_fingerprint(x.name, x.head) for x in (records.memory, records.decisions)) + "\n")
+    unsound = "" if records.decisions_verdict.is_sound else f" ({records.decisions_verdict.verdict})"
+    parts.append(f"{render_fingerprint('memory', records.memory.head)}\n"
+                 f"{render_fingerprint('decisions', records.decisions.head)}{unsound}\n")
     return "\n".join(parts)
 
 
@@ -13098,6 +13241,13 @@ def emit_json(value: Any) -> None:
     print(text)
 
 
+def warn_unsound(records: Records) -> int:
+    """Say on stderr that the decisions file is damaged; the exit code, 0 if it is not (P9)."""
+    for line in render_unsound(records):
+        print(clean_line(line), file=sys.stderr)
+    return 0 if records.decisions_verdict.is_sound else LedgerDamaged.exit_code
+
+
 def run_ask(home: Home, args: Any) -> int:
     """`--ask`: one answer. What comes through a pipe is read data; nobody typed any of it (P2)."""
     name = check_helper_name(args.as_) if args.as_ is not None else "unrecorded"
@@ -13116,7 +13266,8 @@ def run_ask(home: Home, args: Any) -> int:
         emit_json(build_ask_json(outcome))
     else:
         _show_ask(display, outcome)
-    return ModelUnreachable.exit_code if outcome.trouble is not None and not outcome.matters else 0
+    unanswered = outcome.trouble is not None and not outcome.matters
+    return warn_unsound(records) or (ModelUnreachable.exit_code if unanswered else 0)
 
 
 def _prepare_vectors(talk: Talk, question: str) -> None:
@@ -13169,12 +13320,7 @@ def run_list(home: Home, args: Any) -> int:
         emit_json([build_listing(records, record) for record in found])
     else:
         open_display(sys.stdout, os.environ, home.settings).records(found, home.now(), full=True)
-    verdict = records.decisions_verdict
-    if args.decisions and not verdict.is_sound:
-        print(f"The decisions file is {verdict.verdict}: {verdict.detail}. It decides nothing until "
-              "/verify --accept decisions.", file=sys.stderr)
-        return LedgerDamaged.exit_code
-    return 0
+    return warn_unsound(records) if args.decisions else 0
 
 
 def ask_passphrase(home: Home, question: str) -> str | None:
@@ -13272,7 +13418,7 @@ def run_export(home: Home, args: Any) -> int:
     path = Path(args.export).expanduser().absolute()
     export_file(records, path)
     emit(f"Wrote {path}. --forget reaches no copy outside {home.root}.")
-    return 0
+    return warn_unsound(records)
 
 
 def run_daily_check(home: Home, args: Any) -> int:

@@ -103,7 +103,7 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], set[int]]] = {  # name -> harm
     "line 7 ends on no day": (edit_line(7, expires="soon"), {7}),
     "line 7 replaces nothing": (edit_line(7, replaces="m99"), set()),
     "line 7 has an odd source": (edit_line(7, source={"key": ["x"], "file": {"a": 1}, "line": None}), set()),
-    "line 7 has an odd author": (edit_line(7, author="helper:\x1b[2J", path="repl:/\u202ex"), set()),
+    "line 7 has an odd author": (edit_line(7, author="helper:\x1b[2J", path="repl:/\u202ex"), {7}),
     "line 7 has odd words": (edit_line(7, text="\x1b[2J\u202e[bold]<name>\ud800 :100:"), set()),
     "line 7 has number zero": (edit_line(7, seq=0), set()),
     "line 7 has a number below zero": (edit_line(7, seq=-(10**300)), set()),
@@ -400,7 +400,8 @@ def make_large(home: companion.Home) -> None:
     head, text = records.memory.head, "a word or two " * (50_000_000 // 14)
     with records.memory.path.open("ab") as file:
         for number in range(11, 15):
-            draft = companion.Draft("add", "owner", "repl:/remember", True, kind="note", text=text, input="typed")
+            draft = companion.Draft("add", "owner", "repl:/remember", True, kind="note", text=text, input="typed",
+                                    expires="2099-01-01")
             line = companion.build_line(draft, head, f"m{number}", "2026-11-29T09:00:00.000Z", "ab" * 16)
             head = companion.Head(line["seq"], line["hash"])
             file.write(companion.format_line(line) + b"\n")
@@ -427,3 +428,188 @@ def test_a_ledger_of_200_mb(
     check_calm(tmp_path, code, text)
     assert code == 3 and "line 3 größer" in text and "Reading memory.jsonl, 19" in text  # no model says hello
     assert time.monotonic() - started < 60
+
+
+# Decisions that somebody else's hand was at (P9).
+
+
+def decide_five(root: Path) -> companion.Records:
+    records = companion.Records(make_home(root, **LOCAL))
+    for number in range(1, 6):
+        companion.decide(records, f"decision {number}", TYPED)
+    return records
+
+
+def forge(ledger: companion.Ledger, record_id: str | None, draft: companion.Draft, head: companion.Head | None = None,
+          at: str = "2026-11-29T09:00:00.000Z") -> None:
+    """Append a line that is sound by itself, behind `head` or the last one."""
+    ledger.refresh()
+    line = companion.build_line(draft, head or ledger.head, record_id, at, "ab" * 16)
+    with ledger.path.open("ab") as file:
+        file.write(companion.format_line(line) + b"\n")
+
+
+SELL = companion.Draft("decide", "owner", "repl:/decide", True, kind="decision", text="sell it all", input="typed")
+
+
+@pytest.mark.parametrize("gap", ["a gap before it", "a line made unreadable", "a line of another content before it"])
+def test_p9_accepting_drops_a_forged_line_that_is_shown_as_lost(tmp_path: Path, gap: str) -> None:
+    """P9, P2: what is printed as lost is what goes; what a witness saw behind the damage stays."""
+    records = decide_five(tmp_path)
+    head, path = records.decisions.head, records.decisions.path
+    if gap == "a gap before it":
+        forge(records.decisions, "d9", SELL, head._replace(seq=head.seq + 3))
+    else:
+        path.write_bytes(put_line(2, b"garbage")(path.read_bytes()))
+        if gap != "a line made unreadable":
+            edited = json.loads(path.read_bytes().splitlines()[2]) | {"text": "decision Z"}
+            path.write_bytes(put_line(3, companion.dump_json(edited).encode())(path.read_bytes()))
+        forge(records.decisions, "d9", SELL)
+    sitting = Sitting(make_home(tmp_path, **LOCAL))
+    shown = sitting.type("/verify --accept decisions", "y")
+    assert "lost: line 6" in shown and "sell it all" in shown and "Done;" in shown, shown
+    kept = [r.text for r in sitting.chat.records.live()]
+    assert "sell it all" not in kept
+    lost = {"a gap before it": (), "a line made unreadable": (2,)}.get(gap, (2, 3))
+    assert kept == [f"decision {n}" for n in range(1, 6) if n not in lost]
+    assert shown.count("lost: line") == len(lost) + 1
+    assert sitting.chat.records.decisions.verify(full=True).verdict == "fine"
+    assert "Decided d6" in sitting.type("/decide go on")
+
+
+def test_p9_lines_from_before_an_acceptance_are_vouched_for_by_those_behind_them(tmp_path: Path) -> None:
+    """P9: the log knows one hash of an accepted file, and with it every line that it stands on."""
+    records = decide_five(tmp_path)
+    records.decisions.path.write_bytes(put_line(2, b"garbage")(records.decisions.path.read_bytes()))
+    companion.accept_ledger(records.decisions)
+    (tmp_path / "memory" / "heads.json").unlink()
+    records.decisions.path.write_bytes(put_line(2, b"garbage")(records.decisions.path.read_bytes()))
+    companion.accept_ledger(records.decisions)
+    records.refresh()
+    assert [r.text for r in records.live()] == [f"decision {n}" for n in (1, 4, 5)]
+
+
+def test_p9_words_gone_without_a_forget_are_dropped_when_accepted(tmp_path: Path) -> None:
+    records = decide_five(tmp_path)
+    line = companion.parse_line(records.decisions.path.read_bytes().splitlines()[1])
+    line["text"] = line["salt"] = None
+    records.decisions.path.write_bytes(put_line(2, companion.format_line(line))(records.decisions.path.read_bytes()))
+    companion.accept_ledger(records.decisions)
+    assert records.decisions.verify(full=True).verdict == "fine"
+
+
+@pytest.mark.parametrize("size", [1 << 17, 1 << 21])
+def test_p9_rolled_back_is_told_however_much_the_log_has_grown(tmp_path: Path, size: int) -> None:
+    """P9: at the start, in the same chat, and after /verify: no new line on an older file."""
+    home = decide_five(tmp_path).home
+    put_back_both(home)
+    before = (home.memory / "decisions.jsonl").read_bytes()
+    with (home.logs / "events.jsonl").open("a") as log:
+        for number in range(size // 64):
+            log.write(f'{{"at": "2026-11-29T10:00:00.000Z", "event": "answered", "n": {number:7}}}\n')
+    sitting = Sitting(make_home(tmp_path, **LOCAL))
+    assert "decisions.jsonl is rolled back" in sitting.first
+    assert "Nothing was added" in sitting.type("/decide one more")
+    assert "rolled back" in sitting.type("/verify")
+    assert "Nothing was added" in sitting.type("/decide one more")
+    assert (home.memory / "decisions.jsonl").read_bytes() == before
+
+
+def test_p9_what_an_old_report_knows_is_not_forgotten_after_verify(tmp_path: Path) -> None:
+    """P9: a full look found damage that the newest witnesses do not know of; /decide stays refused."""
+    records = decide_five(tmp_path)
+    fingerprint = companion.render_fingerprint("decisions", records.decisions.head)
+    for day in range(1, 6):
+        name = f"2026-11-{day:02}_090000.md"
+        (records.home.reports / name).write_text(f"- {fingerprint}\n" if day == 1 else "nothing\n")
+    put_back_both(records.home)
+    (records.home.logs / "events.jsonl").unlink()
+    sitting = Sitting(make_home(tmp_path, **LOCAL))
+    assert "decisions.jsonl  rolled back" in sitting.type("/verify")
+    assert "Nothing was added" in sitting.type("/decide one more")
+
+
+NOTE = companion.Draft("add", "owner", "repl:/remember", True, kind="note", text="pay Bob", input="typed",
+                       expires="2099-01-01")
+CONFIRM = companion.Draft("confirm", "owner", "repl:/confirm", target="m1", input="typed", expires="2099-01-01")
+CONTRADICTIONS: dict[str, companion.Draft] = {
+    "the owner by a helper's path": NOTE._replace(path="cli:--note", input="none"),
+    "the owner by a path that is none": NOTE._replace(path="repl:/nonsense"),
+    "the owner's words through a pipe": NOTE._replace(input="piped"),
+    "a line that never lapses": NOTE._replace(expires=None),
+    "an observation of the owner's": NOTE._replace(kind="observation"),
+    "confirmed by a helper": CONFIRM._replace(author="helper:mail"),
+    "confirmed by the check": CONFIRM._replace(author="code", path="daily:check", input="none"),
+    "confirmed for ever": CONFIRM._replace(expires=None),
+    "forgotten by a helper": CONFIRM._replace(op="forget", author="helper:mail", expires=None),
+    "decided by the check": SELL._replace(author="code", path="daily:check", input="none"),
+    "decided by an import": SELL._replace(path="import:legacy"),
+    "decided through a pipe": SELL._replace(input="piped"),
+    "decided until a day": SELL._replace(expires="2099-01-01"),
+    "taken back by a helper": companion.Draft("undecide", "helper:mail", "repl:/undecide", target="d1", input="typed"),
+}
+
+
+@pytest.mark.parametrize("forgery", CONTRADICTIONS)
+def test_p3_p4_a_line_whose_fields_contradict_each_other_makes_nothing(
+    tmp_path: Path, forgery: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P3, P4: however well its hash fits, it is nobody's; named at the start, and never fine."""
+    records = companion.Records(make_home(tmp_path, **LOCAL))
+    companion.add_note(records, "mail", "the bill is paid")
+    companion.decide(records, "use PostgreSQL", TYPED)
+    before, draft = records.all(), CONTRADICTIONS[forgery]
+    is_decision = draft.op in companion.LEDGER_ACTS["decisions"] and draft.op != "forget"
+    ledger = records.decisions if is_decision else records.memory
+    with pytest.raises(companion.Refused, match="never written"):
+        ledger.append_all([draft])
+    forge(ledger, ("d2" if is_decision else "m2") if draft.has_id else None, draft)
+    sitting = Sitting(make_home(tmp_path, **LOCAL))
+    assert sitting.chat.records.all() == before
+    assert f"{ledger.path.name} is rewritten: line 2" in sitting.first
+    code, text = run(tmp_path, monkeypatch, capsys, "--verify")
+    assert code == 4 and f"{ledger.path.name}  rewritten: line 2" in text
+    if is_decision:
+        assert "lost: line 2" in sitting.type("/verify --accept decisions", "y")
+        assert [r.text for r in sitting.chat.records.live() if r.kind == "decision"] == ["use PostgreSQL"]
+
+
+def test_p9_a_damaged_decisions_file_is_told_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P9: --ask, --export and --forget say so with exit code 4; the answer still comes from memory."""
+    records = decide_five(tmp_path / "home")
+    companion.remember(records, "note", "the shelf is 80 cm wide", TYPED)
+    records.decisions.path.write_bytes(put_line(1, b"garbage")(records.decisions.path.read_bytes()))
+    for args, said in ((("--ask", "how wide is the shelf?"), "80 cm"), (("--ask", "which decision 2?"), ""),
+                       (("--export", str(tmp_path / "x.md")), "Wrote"), (("--forget", "d1", "--yes"), "")):
+        code, text = run(tmp_path / "home", monkeypatch, capsys, *args)
+        assert code == 4 and "The decisions file is rewritten" in text and said in text, (args, text)
+    page = (tmp_path / "x.md").read_text()
+    assert "The decisions file is rewritten" in page and "chain decisions 5" in page
+    assert page.rstrip().endswith("(rewritten)")
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59.999-12:00", "0001-01-01T00:00:00.000+12:00",
+                                "1969-12-31T23:59:59.999Z", "9001-01-01T00:00:00.000Z"])
+def test_p9_a_time_at_the_end_of_the_calendar_stops_nothing(
+    tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValueError):
+        companion.parse_at(at)
+    home = make_ten(tmp_path)
+    forge(companion.Ledger(home, "memory"), "m11", NOTE, at=at)
+    for args in COMMANDS:
+        code, text = run(tmp_path, monkeypatch, capsys, *args)
+        check_calm(tmp_path, code, text)
+    assert "memory.jsonl is rewritten: line 11" in Sitting(make_home(tmp_path, **LOCAL)).first
+
+
+def test_p8_an_id_beyond_all_numbers_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    home = make_ten(tmp_path)
+    records = companion.Records(home)
+    forge(records.memory, "m9999999999", NOTE)
+    before = records.memory.path.read_bytes()
+    with pytest.raises(companion.LedgerDamaged, match="No number is left after m9999999999"):
+        companion.remember(records, "note", "one more", TYPED)
+    assert records.memory.path.read_bytes() == before

@@ -203,7 +203,8 @@ def test_a_link_in_place_of_a_ledger_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("toml", "said"), [
     ("model = 7", "model must be a text"), ("num_ctx = 10", "num_ctx must be from 1024"), ("x = 1", "no setting called"),
     ("not toml", "companion.toml"), ("keep_chat = \"no\"", "true or false"),
-    ("[windows]\nowner = 3", "windows may hold"), ("[lifetimes]\nnote = 0", "at least 1")])
+    ("[windows]\nowner = 3", "windows may hold"), ("[lifetimes]\nnote = 0", "at least 1"),
+    ("[lifetimes]\nnote = 99999999999", "at most 36500")])
 def test_a_wrong_setting_is_named(tmp_path: Path, toml: str, said: str) -> None:
     (tmp_path / "companion.toml").write_text(toml)
     done = run_cli(tmp_path, "--stats")
@@ -225,6 +226,22 @@ def test_settings_flags_win_over_environment_and_file(tmp_path: Path) -> None:
 def test_ollama_host_forms(given: str, wanted: str) -> None:
     """P13: a wildcard means loopback."""
     assert companion.normalise_host(given) == wanted
+
+
+@pytest.mark.parametrize("given", ["127.0.0.1:²", "127.0.0.1:٣", "127.0.0.1:x", "127.0.0.1:99999", "127.0.0.1:0"])
+def test_a_port_of_other_digits_is_named(given: str) -> None:
+    """P13: a sentence, not `invalid literal`."""
+    with pytest.raises(ValueError, match="cannot be read"):
+        companion.normalise_host(given)
+
+
+def test_p4_a_note_is_a_note(home: Path) -> None:
+    """P4: a helper's line is at most 4,000 characters; the refusal says so and how many there were."""
+    before = (home / "memory" / "memory.jsonl").read_bytes()
+    done = run_cli(home, "--note", "x" * 4001, "--as", "mail")
+    assert done.returncode == 2 and "4,001" in done.stderr and "4,000" in done.stderr
+    assert (home / "memory" / "memory.jsonl").read_bytes() == before
+    assert run_cli(home, "--note", "x" * 4000, "--as", "mail").returncode == 0
 
 
 def test_version_and_the_data_home(tmp_path: Path) -> None:

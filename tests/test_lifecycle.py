@@ -54,6 +54,16 @@ LOOKALIKES = [
     "owner\u200b",
     "\u202eowner",
     "owner\x1b[0m",
+    "you",
+    "me",
+    "y0u",
+    "the-owner",
+    "owners",
+    "owner1",
+    "0wner2",
+    "daily-check",
+    "decided",
+    "typed",
     "own er",
     " owner",
     "owner ",
@@ -91,7 +101,7 @@ def test_a_helper_calls_itself_something_like_owner(home: companion.Home, name: 
     assert not companion._UNSAFE.search(str(refused.value).replace("\n", ""))
 
 
-@pytest.mark.parametrize("name", ["a", "mail", "owner2", "my-owner", "backup.2", "7", "x" * 32, "decoder", "codex"])
+@pytest.mark.parametrize("name", ["a", "mail", "mailer2", "my-owner", "backup.2", "7", "x" * 32, "decoder", "codex"])
 def test_an_ordinary_helper_name_is_taken(home: companion.Home, name: str) -> None:
     record = companion.add_note(companion.Records(home), name, "the bill is paid")
     assert record.author == f"helper:{name}" and record.standing == "unconfirmed"
@@ -213,8 +223,10 @@ def test_a_late_act_on_a_forgotten_record_changes_nothing(home: companion.Home) 
     records = companion.Records(home)
     companion.add_note(records, "mail", "the client agreed to May")
     companion.forget(records, "m1", "repl:/forget", TYPED, lambda record_id, words: None)
-    for op in ("confirm", "renew", "lapse", "discard"):
-        records.memory.append_all([companion.Draft(op, "owner", f"repl:/{op}", target="m1", expires="2027-01-01")])
+    for op in ("confirm", "renew", "discard"):
+        records.memory.append_all([companion.Draft(op, "owner", f"repl:/{op}", target="m1", input="typed",
+                                                   expires=None if op == "discard" else "2027-01-01")])
+    records.memory.append_all([companion.Draft("lapse", "code", "chat:start", target="m1")])
     records.refresh()
     record = records.get("m1")
     assert (record.state, record.standing, record.text) == ("forgotten", "no_record", None)
@@ -597,17 +609,18 @@ def test_nothing_is_open(home: companion.Home) -> None:
     assert "Nothing is open." in Sitting(home).type("/open")
 
 
+A_NOTE = {"op": "add", "kind": "note", "path": "repl:/remember", "expires": "2099-01-01"}
 FORGED = {  # what somebody who knows the format might put into memory.jsonl
     "a decision": {},
     "a decision that calls itself m2": {"id": "m2"},
-    "an id that is taken": {"op": "add", "kind": "note", "id": "m1"},
-    "a note that calls itself d7": {"op": "add", "kind": "note", "id": "d7"},
-    "no id": {"op": "add", "kind": "note", "id": None},
-    "an id in other digits": {"op": "add", "kind": "note", "id": "m²"},
-    "an unknown kind": {"op": "add", "kind": "order", "id": "m2"},
+    "an id that is taken": {**A_NOTE, "id": "m1"},
+    "a note that calls itself d7": {**A_NOTE, "id": "d7"},
+    "no id": {**A_NOTE, "id": None},
+    "an id in other digits": {**A_NOTE, "id": "m²"},
+    "an unknown kind": {**A_NOTE, "kind": "order", "id": "m2"},
     "an unknown act": {"op": "bless", "target": "m1"},
-    "an act of the other ledger": {"op": "undecide", "target": "m1"},
-    "an act on nothing": {"op": "confirm", "target": "m5"},
+    "an act of the other ledger": {"op": "undecide", "path": "repl:/undecide", "target": "m1"},
+    "an act on nothing": {"op": "confirm", "path": "repl:/confirm", "target": "m5", "expires": "2099-01-01"},
 }
 
 
@@ -616,7 +629,8 @@ def test_a_sound_line_that_means_nothing_here_is_named_and_makes_nothing(home: c
     """P5: no line of memory.jsonl, however well made, is a decision."""
     records = companion.Records(home)
     companion.remember(records, "note", "mine", TYPED)
-    draft = companion.Draft("decide", "owner", "repl:/decide", True, kind="decision", text="sell it all")
+    draft = companion.Draft("decide", "owner", "repl:/decide", True, kind="decision", text="sell it all",
+                            input="typed")
     line: Any = {
         **companion.build_line(draft, records.memory.head, "d1", "2026-11-29T09:00:00.000Z", "ab" * 16),
         **FORGED[forgery],
