@@ -1046,7 +1046,7 @@ def find_contradiction(line: Line) -> str | None:
     if op == "add" and observed != (path == "daily:check"):
         return f"{path} does not write the kind {line['kind']}"
     if lasting == (op in EXPIRING):
-        return f"a {op} line {'needs' if lasting else 'has no'} expiry"
+        return f"its {op} {'needs a' if lasting else 'has no'} last day"
     _SOUND_ORIGINS.add(origin)
     return None
 

@@ -226,7 +226,8 @@ def measure_ledger(work: Path, size: int) -> list[Row]:
         os.fsync(bare_file)
 
     found = find_least({"find": timed(lambda: finder.find(question, ()))}, 10)["find"]
-    line = Draft("add", "owner", "repl:/remember", True, kind="note", text="something new", **TYPED._asdict())
+    line = Draft("add", "owner", "repl:/remember", True, kind="note", text="something new",
+                 expires="2099-01-01", **TYPED._asdict())
     quick = find_least({
         "bare": timed(bare_append), "append": timed(lambda: records.memory.append_all([line])),
         "remember": timed(lambda: companion.remember(records, "note", "something new", TYPED)),

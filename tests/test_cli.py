@@ -53,7 +53,7 @@ def test_a_broken_promise_fails_the_selftest(tmp_path: Path, monkeypatch: pytest
 
 SABOTAGE = {  # promise -> what is put out of order, so that its line must notice
     "P1": ("Toolbox._check_name", lambda self, name: None),
-    "P2": ("check_input", lambda origin, what: None),
+    "P2": ("check_input find_contradiction", lambda *given: None),  # two stand in the way of untyped words
     "P4": ("check_helper_name", lambda name: f"helper:{name}"),
     "P5": ("build_standing", lambda kind, text, confirmed: "decided"),
     "P6": ("Records.windowed", lambda self: self.live()[-30:]),
@@ -68,9 +68,10 @@ SABOTAGE = {  # promise -> what is put out of order, so that its line must notic
 @pytest.mark.parametrize("number", SABOTAGE)
 def test_the_selftest_notices_sabotage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str) -> None:
     """Each line can fail: the code that keeps the promise is taken out and the line must say so."""
-    name, instead = SABOTAGE[number]
-    holder, _, leaf = name.rpartition(".")
-    monkeypatch.setattr(getattr(companion, holder) if holder else companion, leaf, instead)
+    names, instead = SABOTAGE[number]
+    for name in names.split():
+        holder, _, leaf = name.rpartition(".")
+        monkeypatch.setattr(getattr(companion, holder) if holder else companion, leaf, instead)
     verdict, told = companion.run_promise(number, tmp_path)
     assert verdict == "FAIL", told
 
