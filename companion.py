@@ -6616,7 +6616,17 @@ _STORE = (r"(?:save|store|note|record|remember|memori[sz]e|log|schedule|post|pub
           r"|keep (?:that|this|it) in mind"
           r"|keep (?:a )?(?:note|record|track)|make (?:a )?(?:mental )?note|not forget|jot"
           r"|write (?:it|that|this) down"
-          r"|set (?:up )?(?:a|the|your) reminder|remind you|add (?:it|that|this) to)")
+          r"|set (?:up )?(?:a|the|your) reminder|remind you|add (?:it|that|this) to"
+          r"|nudge you|ping you|alert you|notify|follow up (?:on|with)|wake you"
+          r"|let you know (?:on|at|when|as soon|tomorrow|by)"
+          r"|(?:e-?mail|message|text|contact|phone|book|reserve|forward|submit|upload)"
+          r" (?:it|that|this|them|him|her|you|your|the|an?)\b)")
+_SENT = (r"(?:e-?mailed|mailed|messaged|texted|phoned|notified|contacted|pinged|booked|reserved"
+         r"|forwarded|submitted|uploaded|invited|called (?:your|him|her|them)\b"
+         r"|sent (?:it|that|them|your|the|an? (?:e-?mail|message|reminder|note|reply))\b)")
+_ON_LIST = (r"(?:in my (?:memory|notes|mind|records?|head)|(?:on|in) your (?:list|to-?do list|calendar"
+            r"|diary|agenda|schedule|reminders)|(?:in your memory|on the (?:list|calendar)) now)\b")
+_KEPT_END = r"(?=\W*$| (?:now|for (?:you|later|next time|\w+day)|in (?:my|your))\b)"
 _WRITES = (
     rf"\b{_SELF} (?:have |had )?(?:also |just |now |already |duly |gladly "
     rf"|successfully )*{_STORED}\b",
@@ -6641,7 +6651,28 @@ _WRITES = (
     r"(?:noted|saved|stored|recorded|scheduled|posted|published|remembered|reminder set"
     r"|consider it (?:done|noted|saved))\b",
     r"\b(?:reminder|note|entry) (?:is |was )?(?:set|saved|created|added)\b",
+    rf"\b{_SELF} (?:have |had )?(?:also |just |now |already |duly )*{_SENT}",
+    rf"\b{_SELF} (?:have |had )?(?:also |just |now |already |duly )*"
+    r"(?:kept|stashed|tucked|locked|put) (?:it|that|this)(?: (?:in|away|safe|down)\b|(?=\W*$))",
+    rf"\b{_SELF} (?:have |had )?(?:also |just |now |already )*(?:corrected|changed|fixed|amended|edited"
+    r"|adjusted|revised|cleared|removed|replaced|marked|set) (?:your|the|that|this) (?:\w+ )?"
+    r"(?:records?|memory|calendar|reminders?|entry|entries|preferences?|decisions?|schedule)\b",
+    r"\b(?:i am|we are) (?:now |just |already )*(?:saving|storing|recording|logging|memori[sz]ing"
+    r"|noting (?:it|that|this)|adding (?:it|that|this) to|keeping (?:it|that|this|a note)"
+    r"|making a (?:mental )?note|scheduling|setting (?:up )?(?:a|the|your) reminder)\b",
+    rf"\b(?:it|that|this|everything) is (?:now |all |safely |already )*(?:{_ON_LIST}|(?:saved|stored"
+    rf"|noted|recorded|scheduled|logged|memori[sz]ed|filed|booked|locked in){_KEPT_END})",
+    r"\bsafe with me\b|^\W*(?:(?:ok|okay|sure|done|great)\b\W*)*(?:duly noted|committed to memory"
+    r"|(?:all )?locked in|memori[sz]ed|logged|filed(?: away)?)(?=\W*$)",
+    rf"\b{_SELF} will not (?:lose|miss|let (?:it|that|this|you)) ?(?:it|that|this|slip|forget)\b",
+    r"\bconsider (?:it|that|this|(?:the|your) \w+(?: \w+)?) (?:done|noted|saved|stored|published"
+    r"|posted|scheduled|set|booked|sent|remembered|recorded|handled|deleted)(?=\W*$| for you| now)",
+    r"\b(?:reminder|alarm|appointment|alert) (?:is|are) (?:now |all |already )*(?:in place|up"
+    r"|active|ready|live|booked|scheduled|running)\b",
+    r"\byou will (?:be reminded|(?:get|receive) (?:a|the|your) (?:\w+ )?reminder)\b",
 )
+# Words of refusal that promise to keep something.
+_WILL_NOT = r"\bwill not (?:forget|lose|miss|let (?:it|that|this|you))\b"
 # What makes such words innocent in the same clause: negation, a condition, or the owner's command.
 _NO_WRITE = (r"\b(?:not|never|nothing|no|neither|nor|unable|only|without|unless|if|once|when"
              r"|until|to have|as i|"
@@ -6664,11 +6695,15 @@ def _told_by_tools(clause: str, facts: Facts) -> bool:
         for text in facts.told + tuple(_words_of(matter) for matter in facts.matters))
 
 
+# "No meetings but on Fridays" is one clause, an exception.
+_NONE_BUT = r"(\b(?:no|nothing|none|nobody|never|not any) (?:\w+ ){0,2}?)but (?=(?:on|in|at|for|with|from)\b)"
+
+
 def _prose_clauses(prose: str, split: Callable[[str], list[str]] = split_clauses) -> Iterator[str]:
     """The clauses of the model's own words: no code, no links, nothing in quotation marks."""
     bare = re.sub(_QUOTED, " … ", re.sub(_CODE, " … ", prose, flags=re.S))
     for sentence in split_sentences(bare):
-        yield from split(expand_words(sentence))
+        yield from split(re.sub(_NONE_BUT, r"\1except ", expand_words(sentence), flags=re.I))
 
 
 def claims_write(prose: str, facts: Facts) -> Iterator[Finding]:
@@ -6676,7 +6711,7 @@ def claims_write(prose: str, facts: Facts) -> Iterator[Finding]:
     if _looks_drafted(prose, facts):
         return
     for clause in _prose_clauses(prose):
-        if re.search(_NO_WRITE, clause, re.I) and not _find(r"\bwill not forget\b", clause):
+        if re.search(_NO_WRITE, re.sub(_WILL_NOT, " ", clause, flags=re.I), re.I):
             continue
         said = next(filter(None, (_find(pattern, clause) for pattern in _WRITES)), None)
         if said and not _told_by_tools(clause, facts):
@@ -6699,7 +6734,19 @@ _DECISIONS_TOLD = (
     r"|choice)\b",
     r"\bper (?:your|our|the) (?:decision|agreement)\b",
     r"\b(?:on|as) (?:our|the) agreement\b",
+    r"\b(?:your|our) (?:final |own |clear |earlier )*(?:verdict|ruling|final (?:word|call|answer))\b",
+    r"\b(?:your|our) (?:\w+ )?(?:plan|intention|call|pick|conclusion|resolution) was (?:to|that|for"
+    r"|against)\b",
 )
+# Words of the owner's out of an earlier talk, which no chat holds: only the record could.
+_LONG_AGO = (r"(?:last (?:week|weekend|month|year|time|night|spring|summer|autumn|winter|\w+day)"
+             r"|yesterday|the other day|(?:days|weeks|months|years|a \w+ while) ago|back in \w+"
+             r"|in (?:our|a|an) (?:last|previous|earlier) (?:chat|conversation|talk|session)"
+             r"|(?:on|this) (?:mon|tues|wednes|thurs|fri|satur|sun)day)")
+_OWNER_TOLD = (r"you (?:have |had |also |once |even )*(?:told|said|mentioned|wrote|asked|informed"
+               r"|promised|confirmed|let me know|shared|admitted)\b")
+_ACTS_TOLD = (rf"\b{_LONG_AGO}\b[^.;]{{0,30}}?\b{_OWNER_TOLD}",
+              rf"\b{_OWNER_TOLD}(?: \w+){{0,3}}? {_LONG_AGO}\b")
 _NOT_TOLD = (r"\b(?:not|never|nothing|no|neither|nor|if|whether|once|when|until|unless|should"
              r"|undecided"
              r"|how|what|which|can|could|might|would|will|is yours|up to you|make|help|need"
@@ -6758,16 +6805,24 @@ _ATTRIBUTED = (r"\b(?:says?|said|according|claims?|claimed|notes?|noted|states?|
                r"|unconfirmed|confirm\w*|unverified|verified)\b")
 
 
+def _act_on_record(clause: str, facts: Facts) -> bool:
+    """Whether words said to be the owner's are near a record that was found, or just typed."""
+    stems = content_stems(clause)
+    ours = content_stems(" ".join(map(_words_of, facts.matters)))
+    return bool(stems & ours - _NEUTRAL) or not stems - content_stems(facts.question) - _NEUTRAL
+
+
 def claims_decision(prose: str, facts: Facts) -> Iterator[Finding]:
     """Tells a decision of the owner's when none on record is about that (P5)."""
     helpers = any(matter.standing == "unconfirmed" for matter in facts.matters)
     for clause in _prose_clauses(_mark_quotes(prose, facts)):
         if re.match(_ASKS_BACK, clause, re.I) or helpers and _find(_ATTRIBUTED, clause):
             continue
-        for pattern in _DECISIONS_TOLD:
+        for pattern in _DECISIONS_TOLD + _ACTS_TOLD:
             said = _find(pattern, clause)
+            on_record = _act_on_record if pattern in _ACTS_TOLD else _decision_about
             if said and not re.search(_NOT_TOLD, _up_to(said, clause), re.I) \
-                    and not _decision_about(clause, facts):
+                    and not on_record(clause, facts):
                 yield Finding("claims_decision", said)
                 break
 
@@ -7059,6 +7114,42 @@ def _claims_on_gap(bare: str, rest: str, matter: Matter, facts: Facts) -> str | 
     return f"says '{shorten(bare, 40)}'"
 
 
+# What is open is the matter itself. "Not decided when" takes the rest as settled, unless the question or
+# the record asks just that. Each row: the detail, and what must be in one of them.
+_OPEN_WORD = (r"\b(?:(?:not|never|nothing|no|yet to)\b[^,;]{0,30}?\b(?:decid\w*|settled|fixed|chosen|choose"
+              r"|agreed|determined|sure|certain|decision|picked)|undecided|unsettled|unclear|open)\b"
+              r"(?: (?:yet|on|about|as to|exactly|just|upon|of|for)\b)*,?")
+_OPEN_DETAILS = (
+    (r"(?:which|whose)\b", r"\b(?:wh\w+|how|or)\b"),
+    (r"(?:who|whom|with whom|for whom)\b", r"\b(?:who\w*|which|or)\b"),
+    (r"(?:when|until when|what (?:day|date|time))\b", r"\b(?:when|what|which|how (?:soon|long)|date|or)\b"),
+    (r"(?:where)\b", r"\b(?:wh\w+|or)\b"),
+    (r"(?:how (?:much|many|long|often|far|soon))\b", r"\b(?:how|what|or)\b"),
+    (r"(?:to |whether to )?(?:cancel|stop|end|quit|call off|abandon|scrap|postpone|delay|continue|give up"
+     r"|withdraw|reverse|undo)\w*\b",
+     r"\b(?:cancel|stop|end|quit|call|off|abandon|scrap|postpone|delay|continue|give|drop|still)\w*\b"),
+)
+_OPEN_NOUNS = (r"\b(?:price|cost|fee|amount|budget|deadline|details?|colou?r|exact \w+|specifics|start(?:ing)? date"
+               r"|date|dates)\b")
+_RELATIVE = r",\s*(?:which|who|where|that) (?:you|we|is|are|will|it|goes|gets|starts)\b.*"
+
+
+def _opens_a_detail(bare: str, facts: Facts, words: str) -> str | None:
+    """A detail called open as if the matter were settled: a who, when or price that nobody asked for."""
+    asked = expand_words(f"{facts.question} {words}")
+    relative = _find(_RELATIVE, bare)
+    if relative and not _find(f"{_UNDECIDED}|{_ABOUT_RECORD}", relative):
+        return relative
+    for detail, licence in _OPEN_DETAILS:
+        said = _find(f"{_OPEN_WORD} {detail}", bare)
+        if said and not _find(licence, asked):
+            return said
+    noun = _find(_OPEN_NOUNS, bare) if _find(_OPENLY, bare) else None
+    if noun and not content_stems(noun) & content_stems(asked) and not _find(r"\b(?:what|which|when|how)\b", asked):
+        return noun
+    return None
+
+
 _HARD_CLAIM = (r"\b(?:will|shall|going to|settled|final|confirmed|approved|definitely"
                r"|is happening|are happening"
                r"|(?:are|is|am|be) (?:(?:not|now|still|no longer|definitely|indeed|currently"
@@ -7075,6 +7166,8 @@ def _claims_on_undecided(bare: str, rest: str, matter: Matter, facts: Facts) -> 
             return f"adds '{min(foreign)}'"
         if content_stems(bare) <= known and not _find(_HARD_CLAIM, rest):
             return None
+    if matter.standing == "undecided" and (detail := _opens_a_detail(bare, facts, words)):
+        return f"leaves only '{shorten(detail, 40)}' open"
     if claim := next(filter(None, (_find(pattern, rest) for pattern in _CLAIMS)), None):
         return f"says '{claim}'"
     if len(content_stems(bare) - known) > 3:
@@ -7090,8 +7183,24 @@ _PAST = (r"\b(?:was|were|had|before|previous\w*|earlier|original\w*|old|former\w
          r"|instead|rather than|moved|until|took|taken|revers\w*)\b")
 
 
+_CAUSE = r"\b(?:because(?: of)?|since|due to|owing to|on account of|the reason (?:is|was|being)(?: that)?)\b"
+
+
+def _invents_cause(text: str, matter: Matter, facts: Facts) -> str | None:
+    """A reason for a change that is not the recorded one."""
+    found = re.search(_CAUSE, text, re.I)
+    if found is None:
+        return None
+    given = {stem for stem in content_stems(text[found.end():]) if not stem.isdigit()} - _NEUTRAL - {"mind"}
+    reasons = content_stems(" ".join(record.reason or "" for record in matter.records))
+    known = reasons | (frozenset() if reasons else content_stems(_words_of(matter) + facts.question))
+    return f"adds '{shorten(text[found.start():], 40)}'" if len(given - known) > len(given & known) else None
+
+
 def _claims_on_undone(bare: str, rest: str, matter: Matter, facts: Facts) -> str | None:
     """What was taken back may be told as the past, with its reason."""
+    if cause := _invents_cause(bare, matter, facts):
+        return cause
     hard = _find(_HARD_CLAIM, rest)
     given = " ".join(record.reason or "" for record in matter.records)
     reasons = content_stems(given) - stem_set(_NEUTRAL_WORDS)
@@ -7167,6 +7276,23 @@ _CONFIRMS = (r"(?<!if )(?<!you )(?<!until )(?<!once )\b(?:confirms|confirmed|ver
              r"|definite\w*)\b")
 
 
+# A helper's line vouched for, or its doubt waved away.
+_VOUCHES = (r"\b(?:note|helper|it|that|this|record|which|line) (?:is|was|seems|looks|sounds) (?:\w+ ){0,2}?"
+            r"(?:right|correct|true|accurate|reliable|trustworthy|valid)\b"
+            r"|\b(?:rightly|correctly|truthfully)\b|\byou can (?:rely|count|depend|trust)\b|\bcan be trusted\b"
+            r"|\bholds true\b")
+_WAVED = (r"\b(?:un)?confirmed or (?:not|otherwise)\b|\bwhether or not\b[^.;]*\bconfirm\w*"
+          r"|\b(?:regardless|no matter|nevertheless|nonetheless|all the same|anyway)\b"
+          r"|\b(?:even if|despite being) (?:it is |still )?(?:un|not )confirmed\b")
+
+
+def _is_attributed(clause: str, credit: str) -> bool:
+    """Whether what the owner is said to have done is said by the note; a bare "unconfirmed" behind does not do."""
+    at = clause.lower().find(credit.lower())
+    behind = re.sub(r"\b(?:unconfirmed|confirm\w*|unverified|verified)\b", " ", clause[at:], flags=re.I)
+    return bool(_find(_ATTRIBUTED, clause[:at]) or _find(_ATTRIBUTED, behind))
+
+
 def _check_unconfirmed(said: Sequence[str], matter: Matter, facts: Facts) -> Iterator[str]:
     """A helper's line: called unconfirmed, no yes or no, not told as what the owner did (P4)."""
     text = " ".join(said)
@@ -7181,8 +7307,12 @@ def _check_unconfirmed(said: Sequence[str], matter: Matter, facts: Facts) -> Ite
             yield f"says '{none}'"
         about = content_stems(clause) & content_stems(_words_of(matter))
         credit = _find(_OWN_CREDIT, clause)
-        if credit and about and not advice and not re.search(_ATTRIBUTED, clause, re.I):
+        if credit and about and not advice and not _is_attributed(clause, credit):
             yield f"says '{credit}'"
+        if (vouched := _find(_VOUCHES, clause)) and not _find(r"\b(?:not|whether|if|or)\b", _up_to(vouched, clause)):
+            yield f"says '{vouched}'"
+        if waved := _find(_WAVED, clause):
+            yield f"says '{waved}'"
         if (sure := _find(_CONFIRMS, clause)) and not _find(_UNCONFIRMED, clause):
             yield f"says '{sure}'"
 
@@ -7284,6 +7414,31 @@ def _turned_round(clause: str, holds: str) -> str | None:
     return None
 
 
+_DENIED = r"\b(?:not|instead of|rather than|without)\b([^,;.:]*)"
+_OTHERWISE = r"\b(?:over|than|except|other than|apart from)\b"
+
+
+def _denied_stems(text: str) -> frozenset[str]:
+    """The words that a record rules out and does not have elsewhere: `varnish` in `oiled, not varnished`."""
+    denied = content_stems(" ".join(re.findall(_DENIED, expand_words(text), re.I)))
+    return denied - content_stems(re.sub(_DENIED, " ", expand_words(text), flags=re.I)) - _NEUTRAL
+
+
+def _affirms_denied(clause: str, holds: str) -> str | None:
+    """A clause that adds what the record rules out, or makes its "no" a "no but"."""
+    for piece in re.split(r"[,;:.]\s+|\s+but\s+", clause):
+        added = _denied_stems(holds) & content_stems(piece)
+        if added and "?" not in piece and " " in piece and not _find(f"{_DENIES}|{_ABSENT}|{_OTHERWISE}", piece):
+            return f"adds '{min(added)}'"
+    found = re.search(r"\b(?:no|not|never|nothing|none)\b.*?\b(except|other than|apart from|besides|aside from)\b",
+                      clause, re.I)
+    own = expand_words(holds)
+    if found and _find(r"\b(?:no|not|never)\b", own) and content_stems(clause[found.end():]) & content_stems(own) \
+            and not _find(r"\b(?:until|unless|except|only|before|without|other|apart|besides)\b", own):
+        return f"says '{found[1]}'"
+    return None
+
+
 _LOADED = (r"\bnot\b|\bright\b|\bcorrect\b|\bstill\b|\bnever\b|\btell me\b|\bjust say\b"
            r"|\bjust tell\b|,\s*(?:is|are|do|does|have) \w+\?")
 
@@ -7301,6 +7456,15 @@ def _check_reply(clause: str, matter: Matter, facts: Facts) -> Iterator[str]:
         yield f"adds '{shorten(clause, 40)}'"
 
 
+def _tells_old_only(clause: str, matter: Matter) -> bool:
+    """Whether a clause is about what was replaced: to deny that turns nothing round."""
+    if matter.standing != "reversed":
+        return False
+    old, now = (content_stems(record.text or "") for record in (matter.records[0], matter.records[-1]))
+    stems = content_stems(clause)
+    return bool(stems & old - now) and not stems & now - old
+
+
 def _check_old(said: Sequence[str], matter: Matter) -> Iterator[str]:
     """What was replaced may be told as the past only."""
     now = content_stems(matter.records[-1].text or "")
@@ -7309,6 +7473,62 @@ def _check_old(said: Sequence[str], matter: Matter) -> Iterator[str]:
         stale = sorted(old & content_stems(sentence))
         if stale and not _find(_PAST + r"|\b(?:not|and not)\b", sentence):
             yield f"tells '{stale[0]}' as current"
+
+
+# Which of two decisions stands now, told the wrong way round. In these patterns OLD and NEW stand for the words
+# that only the one has, GAP for a few words without either and without a turn of the sense.
+_TURNS = (r"OLD|NEW|to|with|by|into|not|no|longer|instead|rather|than|but|and|so|then|now|from|replac\w*|chang\w*"
+          r"|mov\w*|before|until|was|were|used|that|it")
+_WRONG_ORDER = (
+    r"\b(now|currently|nowadays|today|current|latest|newest|new|holds) (?:is |are |it is |it |that )?GAP OLD",
+    r"\b(mov|chang|switch|shift|replac|swap|exchang|revers)\w*\b[^;.]*? (?:to|with|by|into|for) GAP OLD",
+    r"\b(not|no longer|instead of|rather than|in place of|never) (?!only|just)GAP NEW",
+    r"\b(replac|supersed|swap|exchang|abandon|scrap|dropp|overrid)(?:\w*) GAP NEW",
+    r"\b(mov|chang|switch|shift)\w* (?:the|your|our|its) NEW",
+    r"\b(before|previous|former|original|first|earlier|old)(?:ly)?,? (?:it |they |that |it was |was )?GAP NEW",
+    r"\b(used) to GAP NEW", r"\b(from) GAP NEW(?! (?:on|onwards?)\b)",
+    r"\bOLD(?: \w+)? (now|currently|nowadays|these days)\b(?! (?:to )?GAP NEW)"
+    r"(?! (?:replac|gone|over|past|history|no |not |void|cancel|drop|chang|mov|instead))",
+    r"\bNEW (before|originally|previously|formerly)(?= ?[;,.]|$)",
+    r"\bNEW(?: \w+)? (?:was|were|has been|have been|got) (?:\w+ )?(replaced|dropped|changed|swapped|abandoned"
+    r"|cancelled|superseded)\b(?! from)",
+)
+_WRONG_ORDER = tuple(p.replace("GAP ", rf"(?:(?!(?:{_TURNS})\b)[\w'-]+ ){{0,5}}") for p in _WRONG_ORDER)
+
+
+def _mark_order(said: Sequence[str], matter: Matter, facts: Facts) -> str:
+    """What is said, with OLD and NEW for the words that only what was replaced, or what holds, has."""
+    texts = [" ".join(record.text or "" for record in part) for part in (matter.records[:-1], matter.records[-1:])]
+    stems = [content_stems(text) - _denied_stems(text) for text in texts]
+    place = next(at for at, known in enumerate(facts.matters) if known is matter)
+    neutral = _NEUTRAL - frozenset(map(word_stem, _MONTH_NAMES))
+
+    def mark(found: re.Match[str]) -> str:
+        stem = content_stems(found[0]) - neutral
+        return "OLD" if stem & stems[0] - stems[1] else "NEW" if stem & stems[1] - stems[0] else found[0].lower()
+
+    text = re.sub(r"\b\d{1,2} [A-Z][a-z]{2,8} \d{4}\b", "then", " ; ".join(said))
+    quoted = re.sub(rf"⟦{place}\.(\d+)⟧", lambda m: "new_" if int(m[1]) == len(matter.records) - 1 else "old_", text)
+    marked = re.sub(r"[^\W_]+(?:['-][^\W_]+)*(?!_)", mark, re.sub(r"[“”\"()]", "", quoted))
+    marked = marked.replace("new_", "NEW").replace("old_", "OLD")
+    return re.sub(r"\b(OLD|NEW)(?: (?:(?:in|on|of|at|for|by|with|to|the|a|an|and) )*\1\b)+", r"\1", marked)
+
+
+def _tells_order(said: Sequence[str], matter: Matter, facts: Facts) -> str | None:
+    """The old decision told as what holds, or what holds as the old one (P5)."""
+    marked = _mark_order(said, matter, facts)
+    holds = expand_words(matter.records[-1].text or "").lower()
+    for pattern in _WRONG_ORDER:
+        for found in re.finditer(pattern, marked):
+            front = marked[:found.start()]
+            if re.search(rf"\b{found[1]}", holds) or re.search(r"OLD(?: \w+)?,? $", front) \
+                    and found[1] in ("before", "first", "earlier", "previous", "original", "former"):
+                continue
+            past = re.search(r"\b(?:before|used to|former|previous|earlier|first|original|had|wanted|was)\b", front[-40:])
+            if found[0].endswith("OLD") and (past or re.search(r"\b(?:to|with|by|for) .*NEW", marked[found.end():])):
+                continue
+            return f"tells the two decisions the wrong way round ('{found[1]}')"
+    return None
 
 
 def _check_closed(said: Sequence[str], matter: Matter, facts: Facts) -> Iterator[str]:
@@ -7322,11 +7542,15 @@ def _check_closed(said: Sequence[str], matter: Matter, facts: Facts) -> Iterator
             yield f"says '{wrong}'"
     yield from _check_repeats(said, matter, facts)
     for clause in said:
-        if wrong := _turned_round(clause, holds):
+        wrong = None if _tells_old_only(clause, matter) else _turned_round(clause, holds)
+        if wrong := wrong or _affirms_denied(clause, holds):
             yield wrong
         yield from _check_reply(clause, matter, facts)
     if matter.standing == "reversed":
         yield from _check_old(said, matter)
+        wrong = _tells_order(said, matter, facts) or next(
+            filter(None, (_invents_cause(clause, matter, facts) for clause in said)), None)
+        yield from (wrong,) if wrong else ()
 
 
 def _check_note(said: Sequence[str], matter: Matter, facts: Facts) -> Iterator[str]:

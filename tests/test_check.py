@@ -44,6 +44,11 @@ WALNUT = build_record("d5", "decision", "We plant a walnut tree by the wall.",
                       reason="the roots would reach the drain",
                       ended_at="2026-11-03T10:00:00.000Z")
 GATE = build_record("d6", "decision", "The front gate is repainted in May.", "decided")
+ROME = build_record("d7", "decision", "We take a flight to Rome in June.", "reversed", state="replaced",
+                    replaced_by="d8", ended_at="2026-11-04T10:00:00.000Z")
+VIENNA = build_record("d8", "decision", "We take the train to Vienna in June.", "decided", replaces="d7",
+                      at="2026-11-04T10:00:00.000Z")
+MEETING = build_record("d1", "decision", "No meetings on Fridays.", "decided")
 KEY = build_record("m7", "note", "the spare key hangs behind the clock", "note")
 
 IDS = frozenset({"m2", "m3", "m4", "m5", "m6", "m7", *(f"d{n}" for n in range(1, 11))})
@@ -65,6 +70,8 @@ ON_STOVE = build_facts("Which stove are we getting?", Matter("undecided", (STOVE
 ON_TUNER = build_facts("When does the piano tuner come?", Matter("unconfirmed", (TUNER,)))
 ON_MAPS = build_facts("How do I like my maps?", Matter("preference", (MAPS,)))
 ON_CLUB = build_facts("Is the chess club on Tuesday?", Matter("reversed", (TUESDAY, FRIDAY)))
+ON_TRAIN = build_facts("How do we travel in June?", Matter("reversed", (ROME, VIENNA)))
+ON_MEETING = build_facts("When do I have meetings?", Matter("decided", (MEETING,)))
 ON_TREE = build_facts("Are we planting the walnut tree?", Matter("reversed", (WALNUT,)))
 ON_DOOR = build_facts("When is the back door repainted?", Matter("no_record", (GATE,)))
 ON_KEY = build_facts("Where is the spare key?", Matter("note", (KEY,)))
@@ -88,6 +95,14 @@ ALWAYS = [
         "I've logged that.", "I'm going to remember this.",
         "I have successfully deleted the note.", "I could jot it down for later.",
         "I'll write that down.", "Thanks, I have stored it.", "The reminder has been set.",
+        "It's in my memory now.", "Committed to memory.", "Locked in.", "I've kept that.",
+        "That's on your list now.", "Safe with me, I won't lose that.", "I have corrected your record.",
+        "I emailed your client.", "Duly noted.", "I'll nudge you on Friday.",
+        "Consider the article published.", "Done, your reminder is in place.",
+        "This is on your calendar.", "Your secret is safe with me.", "I won't let that slip.",
+        "I've changed your preference.", "I have booked the table.", "I'll email your client.",
+        "I've locked that in.", "I am saving it.", "That is saved.", "I sent the mail.",
+        "You will get a reminder on Friday.", "I will notify you.", "Logged.", "That's all noted.",
     ], [
         "I did not save that.", "I can't save anything; /remember does.", "Nothing was saved.",
         "Type /remember note: and your words to keep this.", "Only /remember saves a line.",
@@ -101,6 +116,16 @@ ALWAYS = [
         "Nobody has published that.", "Posting daily is a lot of work.",
         "The cake needs noted flavours.",
         "Your friend saved you a seat.", "The program records what you type.",
+        "You could keep a list.", "I would write it down.", "Tea is a plant.",
+        "You may want to email your client.", "You could book a table for two.",
+        "The Louvre is on the list of museums that you can visit.", "Locked in a cage, the bird sang.",
+        "Safe storage of oil is in the shed.", "Consider the article published in 2019 by a Dutch team.",
+        "I have corrected the text below.", "I have changed the loop to a comprehension.",
+        "Keep your passport in a safe place.", "An alarm is a good idea.", "I will send no mail.",
+        "I cannot email your client.", "A booked table is held for ten minutes.",
+        "I called the function twice.", "Your list is long.", "Logged data grows fast.",
+        "You will be notified by the bank.", "It is noted for its cathedral.",
+        "Set a reminder on your phone.", "It is stored in a cool place.", "I won't guess.",
     ]),
     ("claims_decision", [
         "You decided to sell the boat.", "We agreed on the later train.",
@@ -115,6 +140,10 @@ ALWAYS = [
         "That was already agreed.",
         "You ruled out a dog.", "We decided together to wait.",
         "You decided not to move house.", "Per your decision the shop closes.",
+        "Your verdict was to sell the boat.", "Last week you told me that you hate cats.",
+        "You told me last week that you hate cats.", "Your final word was no.",
+        "Your plan was to quit in June.", "In an earlier chat you mentioned your sister.",
+        "Two months ago you said you were moving.",
     ], [
         "You have not decided that.", "Nothing was decided.", "You haven't chosen a colour.",
         "If you decided to sell, tell them.", "Once you have decided, send /decide.",
@@ -123,6 +152,9 @@ ALWAYS = [
         "The court decided the case in 1954.", "Many people choose oak.", "No decision was made.",
         "You never agreed to that.", "Have you decided?", "The band agreed to split up in 1970.",
         "You decided that the garden bench is oiled.", "You decided to drop scene four.",
+        "Your plan sounds good.", "You told me that you are tired.", "Last week was cold.",
+        "The verdict was appealed in 1954.", "Your conclusion is a little short.",
+        "You said you like walks; try the river.", "On Friday you can ask again.",
     ]),
     ("unknown_id", [
         "See m12.", "That is d33.", "Record m99 says so.", "As d41 states, you may post.", "(m48)",
@@ -177,10 +209,14 @@ TOUCHED = [
         "It is oiled on 14 April.", "Not yet.", "I don't know.",
         "The bench is oiled in April by Marten.",
         "I prefer oil to varnish; the bench is oiled in April.", "My bench is oiled in April.",
+        "The bench is oiled and varnished in April.", "You decided to oil and varnish the bench in April.",
+        "The garden bench is oiled in April, then varnished.",
     ], [
         "You decided that the garden bench is oiled in April, not varnished.",
         "The bench is oiled in April.", "It will be oiled in April.", "Oiled, in April.",
-        "Yes, the bench is oiled in April.",
+        "Yes, the bench is oiled in April.", "The bench is oiled in April; varnish is ruled out.",
+        "The bench is oiled in April, and it is not varnished.",
+        "You decided to oil the bench in April rather than varnish it.",
         "You decided this on 15 Oct 2026: “The garden bench is oiled in"
         " April, not varnished.”", "The garden bench is oiled in April instead of varnished (d1).",
     ]),
@@ -222,6 +258,15 @@ TOUCHED = [
         "You are leaning towards renting out the attic room.",
         "You agreed to rent it out in autumn.",
         "It is undecided whether it starts on 5 September.",
+        "You have not decided the price for the attic room, which you rent out from autumn.",
+        "You haven't decided to cancel renting out the attic room from autumn.",
+        "You have not decided which tenant gets the attic room from autumn.",
+        "You have not decided when exactly in autumn the tenants move into the attic room.",
+        "You have not decided who rents the attic room from autumn.",
+        "You have not decided how much the attic room costs from autumn.",
+        "The price of the attic room is still open.", "It is undecided when the attic room is rented out.",
+        "You have not decided about the attic room, which you rent out from autumn.",
+        "You have not decided to stop renting out the attic room.",
     ], [
         "You have not yet decided this.", "It has not been decided yet.",
         "You have yet to decide that.",
@@ -233,6 +278,10 @@ TOUCHED = [
         "You are considering it, but have not decided.",
         "The record says that renting out the attic room is undecided (m2).",
         "You have not decided this. You wrote it as a proposal on 15 Oct 2026.",
+        "You have not decided what to do with the attic room.",
+        "Whether you rent out the attic room from autumn is still open.",
+        "You have not decided about renting out the attic room, which is only a proposal.",
+        "You have not decided to rent out the attic room from autumn.",
     ]),
     (ON_GHENT, [
         "You go to Lisbon.", "Ghent.", "Lisbon, since you like it more.", "You picked Ghent.",
@@ -244,6 +293,7 @@ TOUCHED = [
         "It is an open question whether it is Lisbon or Ghent.",
         "Lisbon or Ghent; you have not decided.",
         "Nothing is settled; Lisbon and Ghent are both options.",
+        "You have not decided which of Lisbon and Ghent.", "You have not decided where to go.",
     ]),
     (ON_STOVE, [
         "You are getting the tiled stove.", "The tiled stove, in green.",
@@ -264,6 +314,12 @@ TOUCHED = [
         "You decided on 3 March; that is unconfirmed.",
         "It is unconfirmed that he comes on 9 March.",
         "You did not book the tuner. That is unconfirmed.",
+        "You booked the piano tuner for 3 March at 90, unconfirmed.",
+        "Unconfirmed or not, the piano tuner comes on 3 March at 90.",
+        "The unconfirmed note by post-helper is right: the piano tuner comes on 3 March at 90.",
+        "The unconfirmed note by post-helper is correct.", "You can rely on the unconfirmed note of 3 March.",
+        "This is unconfirmed, but the piano tuner comes on 3 March anyway.",
+        "You have booked the tuner for 3 March (unconfirmed).",
     ], [
         "A note by post-helper says the tuner was booked for 3 March at 90, but you have not"
         " confirmed it.",
@@ -271,6 +327,10 @@ TOUCHED = [
         "Unconfirmed. The piano tuner was booked for 3 March at 90.",
         "Only post-helper's note speaks of it, and it has not been confirmed.",
         "According to an unconfirmed note, the tuner was booked for 3 March.",
+        "An unconfirmed note by post-helper says that you booked the piano tuner for 3 March.",
+        "You booked the piano tuner for 3 March, says an unconfirmed note by post-helper.",
+        "It is unconfirmed whether the note is right that the tuner was booked for 3 March.",
+        "It is unconfirmed that you booked the piano tuner for 3 March.",
     ]),
     (ON_MAPS, [
         "I prefer maps with north at the top.",
@@ -291,12 +351,52 @@ TOUCHED = [
         "Yes, on Tuesday.", "The chess club meets on Tuesdays.", "Yes, the club meets on Fridays.",
         "The chess club is undecided.", "You decided that the chess club meets on Tuesdays.",
         "There is no record of the club.", "It meets on Thursdays now.",
+        "The chess club meets on Tuesdays, not Fridays.",
+        "You moved the chess club to Tuesdays; before, it met on Fridays.",
+        "Tuesday replaced Friday for the chess club.",
+        "The chess club used to meet on Fridays, now on Tuesdays.",
+        "The chess club meets on Tuesdays instead of Fridays.",
+        "You changed it from Fridays to Tuesdays.", "You replaced Fridays with Tuesdays.",
+        "Fridays were replaced by Tuesdays.", "It was Friday before; now the chess club meets on Tuesdays.",
+        "The chess club first met on Fridays and moved to Tuesdays.",
+        "The earlier decision was Fridays; the new one is Tuesdays.",
+        "The chess club formerly met on Fridays, then it changed to Tuesdays.",
+        "You moved the Friday club to Tuesday.", "Friday was replaced by Tuesday.",
+        "You changed it because the hall is closed: the chess club meets on Fridays.",
     ], [
         "No, the chess club meets on Fridays now.",
         "You changed it: the chess club meets on Fridays.",
         "It was Tuesday before; now the chess club meets on Fridays.",
         "The chess club moved from Tuesdays to Fridays on 2 Nov 2026.",
         "The club meets on Fridays (d4).",
+        "The chess club meets on Fridays, not Tuesdays.", "Friday replaced Tuesday for the chess club.",
+        "You replaced Tuesdays with Fridays.", "The chess club used to meet on Tuesdays, now on Fridays.",
+        "You moved the chess club to Fridays; before, it met on Tuesdays.",
+        "The chess club no longer meets on Tuesdays but on Fridays.",
+        "It was Tuesday before, and the chess club meets on Fridays now.",
+        "Tuesday was replaced by Friday.", "You changed that: the chess club meets on Fridays, not on Tuesdays.",
+        "You changed it: first Tuesdays, now Fridays.", "The Tuesday meeting was moved to Friday.",
+        "You decided on Tuesdays first, but changed it to Fridays on 2 Nov 2026.",
+        "The chess club meets on Fridays instead of Tuesdays.", "From now on the chess club meets on Fridays.",
+    ]),
+    (ON_TRAIN, [
+        "You replaced the train to Vienna with a flight to Rome in June.",
+        "You fly to Rome in June instead of the train to Vienna.", "You changed it to a flight to Rome in June.",
+        "You changed the train to Vienna to a flight to Rome.",
+        "Before, you took the train to Vienna; now you fly to Rome in June.",
+    ], [
+        "You replaced the flight to Rome with the train to Vienna in June.",
+        "You changed that: in June you take the train to Vienna, not a flight to Rome.",
+        "You take the train to Vienna in June.", "You changed your mind about Rome and take the train to Vienna.",
+        "You changed that: it was a flight to Rome, now it is the train to Vienna.",
+        "You had planned to fly to Rome in June, but changed that to the train to Vienna.",
+    ]),
+    (ON_MEETING, [
+        "You decided to have no meetings but on Fridays.", "There are no meetings except on Fridays.",
+        "You decided to have meetings on Fridays.",
+    ], [
+        "You decided to have no meetings on Fridays.", "There are no meetings on Fridays.",
+        "No meetings on Fridays.", "You have no meetings on Fridays, but on other days.",
     ]),
     (ON_TREE, [
         "Yes, you are planting a walnut tree by the wall.",
@@ -306,7 +406,11 @@ TOUCHED = [
         "You decided against the walnut tree.", "Not yet, you took it back.",
         "You never decided that.",
         "There is no record of that.",
+        "You took that back because the pay is too low.", "You took it back due to the cost of the trees.",
+        "You took that back, because the neighbours complained.",
     ], [
+        "You took that back because of the roots and the drain.",
+        "You took the walnut tree back since its roots would damage the drain.",
         "You took that decision back on 3 Nov 2026.",
         "You took it back: the roots would reach the drain.",
         "You had decided it, but took it back, so nothing is decided now.",
