@@ -6652,6 +6652,12 @@ _WRITES = (
     r"|consider it (?:done|noted|saved))\b",
     r"\b(?:reminder|note|entry) (?:is |was )?(?:set|saved|created|added)\b",
     rf"\b{_SELF} (?:have |had )?(?:also |just |now |already |duly )*{_SENT}",
+    rf"\b{_SELF} (?:have |had )?(?:also |just |already )*(?:let (?:your|the) \w+ know|let (?:him|her|them) know"
+    r"|told (?:your|him|her|them)\b)",
+    rf"\b{_SELF} (?:now )?have (?:got )?(?:it|that|this) (?:in (?:my )?memory|on file|written down|saved"
+    r"|noted|stored|recorded)\b",
+    r"\b(?:it|that|this|everything) has (?:now |just |already )*been (?:booked|sent|filed|handled|sorted"
+    rf"|taken care of){_KEPT_END}",
     rf"\b{_SELF} (?:have |had )?(?:also |just |now |already |duly )*"
     r"(?:kept|stashed|tucked|locked|put) (?:it|that|this)(?: (?:in|away|safe|down)\b|(?=\W*$))",
     rf"\b{_SELF} (?:have |had )?(?:also |just |now |already )*(?:corrected|changed|fixed|amended|edited"
@@ -6661,14 +6667,16 @@ _WRITES = (
     r"|noting (?:it|that|this)|adding (?:it|that|this) to|keeping (?:it|that|this|a note)"
     r"|making a (?:mental )?note|scheduling|setting (?:up )?(?:a|the|your) reminder)\b",
     rf"\b(?:it|that|this|everything) is (?:now |all |safely |already )*(?:{_ON_LIST}|(?:saved|stored"
-    rf"|noted|recorded|scheduled|logged|memori[sz]ed|filed|booked|locked in){_KEPT_END})",
+    rf"|noted|recorded|scheduled|published|posted|sent|logged|memori[sz]ed|filed|booked|locked in)"
+    rf"{_KEPT_END})",
     r"\bsafe with me\b|^\W*(?:(?:ok|okay|sure|done|great)\b\W*)*(?:duly noted|committed to memory"
-    r"|(?:all )?locked in|memori[sz]ed|logged|filed(?: away)?)(?=\W*$)",
+    r"|(?:all )?locked in|memori[sz]ed|logged|filed(?: away)?|all (?:saved|noted|stored|recorded)"
+    r"|added to (?:your|my|the) (?:list|calendar|memory|notes|records?))(?=\W*$)",
     rf"\b{_SELF} will not (?:lose|miss|let (?:it|that|this|you)) ?(?:it|that|this|slip|forget)\b",
     r"\bconsider (?:it|that|this|(?:the|your) \w+(?: \w+)?) (?:done|noted|saved|stored|published"
     r"|posted|scheduled|set|booked|sent|remembered|recorded|handled|deleted)(?=\W*$| for you| now)",
     r"\b(?:reminder|alarm|appointment|alert) (?:is|are) (?:now |all |already )*(?:in place|up"
-    r"|active|ready|live|booked|scheduled|running)\b",
+    r"|active|ready|live|booked|scheduled|running|on(?=\W*$| for\b))\b",
     r"\byou will (?:be reminded|(?:get|receive) (?:a|the|your) (?:\w+ )?reminder)\b",
 )
 # Words of refusal that promise to keep something.
@@ -7131,6 +7139,8 @@ _OPEN_DETAILS = (
 )
 _OPEN_NOUNS = (r"\b(?:price|cost|fee|amount|budget|deadline|details?|colou?r|exact \w+|specifics|start(?:ing)? date"
                r"|date|dates)\b")
+_NOT_PICKED = (r"\b(?:not|never|yet to) (?:yet )?(?:chosen|choose|picked|pick|selected|settled on|agreed on|found|set)"
+               r" (?:a|an|the|any) (?!final|firm|definite)([\w-]+)")
 _RELATIVE = r",\s*(?:which|who|where|that) (?:you|we|is|are|will|it|goes|gets|starts)\b.*"
 
 
@@ -7144,6 +7154,9 @@ def _opens_a_detail(bare: str, facts: Facts, words: str) -> str | None:
         said = _find(f"{_OPEN_WORD} {detail}", bare)
         if said and not _find(licence, asked):
             return said
+    picked = re.search(_NOT_PICKED, bare, re.I)
+    if picked and not content_stems(picked[1]) <= content_stems(asked) | _NEUTRAL:
+        return picked[0]
     noun = _find(_OPEN_NOUNS, bare) if _find(_OPENLY, bare) else None
     if noun and not content_stems(noun) & content_stems(asked) and not _find(r"\b(?:what|which|when|how)\b", asked):
         return noun
@@ -7471,7 +7484,7 @@ def _check_old(said: Sequence[str], matter: Matter) -> Iterator[str]:
     old = content_stems(" ".join(record.text or "" for record in matter.records[:-1])) - now
     for sentence in said:
         stale = sorted(old & content_stems(sentence))
-        if stale and not _find(_PAST + r"|\b(?:not|and not)\b", sentence):
+        if stale and not _find(_PAST + r"|\b(?:not|and not|switch\w*|swap\w*|dropped|abandoned|gave)\b", sentence):
             yield f"tells '{stale[0]}' as current"
 
 
@@ -7479,21 +7492,23 @@ def _check_old(said: Sequence[str], matter: Matter) -> Iterator[str]:
 # that only the one has, GAP for a few words without either and without a turn of the sense.
 _TURNS = (r"OLD|NEW|to|with|by|into|not|no|longer|instead|rather|than|but|and|so|then|now|from|replac\w*|chang\w*"
           r"|mov\w*|before|until|was|were|used|that|it")
-_WRONG_ORDER = (
+_EARLIER = r"\b(?:before|used to|former|previous|earlier|first|original|had|wanted|was)\b"
+_WRONG_PATTERNS = (
     r"\b(now|currently|nowadays|today|current|latest|newest|new|holds) (?:is |are |it is |it |that )?GAP OLD",
     r"\b(mov|chang|switch|shift|replac|swap|exchang|revers)\w*\b[^;.]*? (?:to|with|by|into|for) GAP OLD",
-    r"\b(not|no longer|instead of|rather than|in place of|never) (?!only|just)GAP NEW",
+    r"\b(not|no longer|instead of|rather than|place of|never) (?!only|just)GAP NEW",
     r"\b(replac|supersed|swap|exchang|abandon|scrap|dropp|overrid)(?:\w*) GAP NEW",
     r"\b(mov|chang|switch|shift)\w* (?:the|your|our|its) NEW",
     r"\b(before|previous|former|original|first|earlier|old)(?:ly)?,? (?:it |they |that |it was |was )?GAP NEW",
     r"\b(used) to GAP NEW", r"\b(from) GAP NEW(?! (?:on|onwards?)\b)",
     r"\bOLD(?: \w+)? (now|currently|nowadays|these days)\b(?! (?:to )?GAP NEW)"
     r"(?! (?:replac|gone|over|past|history|no |not |void|cancel|drop|chang|mov|instead))",
-    r"\bNEW (before|originally|previously|formerly)(?= ?[;,.]|$)",
+    r"\bNEW (gave|gives|before|originally|previously|formerly)(?= ?[;,.]|$| way\b)",
     r"\bNEW(?: \w+)? (?:was|were|has been|have been|got) (?:\w+ )?(replaced|dropped|changed|swapped|abandoned"
     r"|cancelled|superseded)\b(?! from)",
 )
-_WRONG_ORDER = tuple(p.replace("GAP ", rf"(?:(?!(?:{_TURNS})\b)[\w'-]+ ){{0,5}}") for p in _WRONG_ORDER)
+_WRONG_ORDER = tuple(pattern.replace("GAP ", rf"(?:(?!(?:{_TURNS})\b)[\w'-]+ ){{0,5}}")
+                     for pattern in _WRONG_PATTERNS)
 
 
 def _mark_order(said: Sequence[str], matter: Matter, facts: Facts) -> str:
@@ -7524,7 +7539,7 @@ def _tells_order(said: Sequence[str], matter: Matter, facts: Facts) -> str | Non
             if re.search(rf"\b{found[1]}", holds) or re.search(r"OLD(?: \w+)?,? $", front) \
                     and found[1] in ("before", "first", "earlier", "previous", "original", "former"):
                 continue
-            past = re.search(r"\b(?:before|used to|former|previous|earlier|first|original|had|wanted|was)\b", front[-40:])
+            past = _find(_EARLIER, front.rsplit(";")[-1][-40:])
             if found[0].endswith("OLD") and (past or re.search(r"\b(?:to|with|by|for) .*NEW", marked[found.end():])):
                 continue
             return f"tells the two decisions the wrong way round ('{found[1]}')"

@@ -102,6 +102,9 @@ ALWAYS = [
         "This is on your calendar.", "Your secret is safe with me.", "I won't let that slip.",
         "I've changed your preference.", "I have booked the table.", "I'll email your client.",
         "I've locked that in.", "I am saving it.", "That is saved.", "I sent the mail.",
+        "All saved!", "It's been booked.", "I have it in memory.", "I've got it written down.",
+        "Done, it's published.", "Added to your list.", "I've told your client.", "I've let them know.",
+        "The reminder is on.", "I've put that in your notes.", "I texted your sister.",
         "You will get a reminder on Friday.", "I will notify you.", "Logged.", "That's all noted.",
     ], [
         "I did not save that.", "I can't save anything; /remember does.", "Nothing was saved.",
@@ -125,6 +128,8 @@ ALWAYS = [
         "I cannot email your client.", "A booked table is held for ten minutes.",
         "I called the function twice.", "Your list is long.", "Logged data grows fast.",
         "You will be notified by the bank.", "It is noted for its cathedral.",
+        "It's in your hands.", "I can help you write the e-mail.", "I've put together a list of ideas.",
+        "I've changed the wording.", "It is published by a small house.", "All set theory begins there.",
         "Set a reminder on your phone.", "It is stored in a cool place.", "I won't guess.",
     ]),
     ("claims_decision", [
@@ -267,6 +272,7 @@ TOUCHED = [
         "The price of the attic room is still open.", "It is undecided when the attic room is rented out.",
         "You have not decided about the attic room, which you rent out from autumn.",
         "You have not decided to stop renting out the attic room.",
+        "You have not chosen a tenant for the attic room.",
     ], [
         "You have not yet decided this.", "It has not been decided yet.",
         "You have yet to decide that.",
@@ -331,6 +337,7 @@ TOUCHED = [
         "You booked the piano tuner for 3 March, says an unconfirmed note by post-helper.",
         "It is unconfirmed whether the note is right that the tuner was booked for 3 March.",
         "It is unconfirmed that you booked the piano tuner for 3 March.",
+        "An unconfirmed note by post-helper says the tuner comes on 3 March; check whether that is right.",
     ]),
     (ON_MAPS, [
         "I prefer maps with north at the top.",
@@ -361,7 +368,8 @@ TOUCHED = [
         "The chess club first met on Fridays and moved to Tuesdays.",
         "The earlier decision was Fridays; the new one is Tuesdays.",
         "The chess club formerly met on Fridays, then it changed to Tuesdays.",
-        "You moved the Friday club to Tuesday.", "Friday was replaced by Tuesday.",
+        "Tuesday took the place of Friday.", "You switched from Fridays to Tuesdays.",
+        "You dropped Fridays for Tuesdays.", "You moved the Friday club to Tuesday.", "Friday was replaced by Tuesday.", "Friday gave way to Tuesday.",
         "You changed it because the hall is closed: the chess club meets on Fridays.",
     ], [
         "No, the chess club meets on Fridays now.",
@@ -374,7 +382,8 @@ TOUCHED = [
         "You moved the chess club to Fridays; before, it met on Tuesdays.",
         "The chess club no longer meets on Tuesdays but on Fridays.",
         "It was Tuesday before, and the chess club meets on Fridays now.",
-        "Tuesday was replaced by Friday.", "You changed that: the chess club meets on Fridays, not on Tuesdays.",
+        "Friday took the place of Tuesday.", "You switched from Tuesdays to Fridays.",
+        "You dropped Tuesdays for Fridays.", "Tuesday was replaced by Friday.", "You changed that: the chess club meets on Fridays, not on Tuesdays.",
         "You changed it: first Tuesdays, now Fridays.", "The Tuesday meeting was moved to Friday.",
         "You decided on Tuesdays first, but changed it to Fridays on 2 Nov 2026.",
         "The chess club meets on Fridays instead of Tuesdays.", "From now on the chess club meets on Fridays.",
@@ -538,6 +547,9 @@ def test_hostile_prose_is_bounded() -> None:
     for piece in ("not " * 4000, "you decided " * 2000, "“" * 5000, "m" * 20000,
                   "a, and " * 3000):
         companion.check_answer(piece, ON_TWO)
+    for piece in ("moved to ", "not Friday ", "no but on ", "because ", "yesterday you told ", "undecided for "):
+        for facts in (ON_CLUB, ON_TUNER, ON_ATTIC, ON_MEETING, ON_TREE):
+            companion.check_answer(piece * 400, facts)
 
 
 POOL = companion.Record(
