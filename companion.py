@@ -6817,7 +6817,8 @@ def _act_on_record(clause: str, facts: Facts) -> bool:
     """Whether words said to be the owner's are near a record that was found, or just typed."""
     stems = content_stems(clause)
     ours = content_stems(" ".join(map(_words_of, facts.matters)))
-    return bool(stems & ours - _NEUTRAL) or not stems - content_stems(facts.question) - _NEUTRAL
+    stems -= stem_set(_NEUTRAL_WORDS)
+    return bool(stems & ours) or not stems - content_stems(facts.question)
 
 
 def claims_decision(prose: str, facts: Facts) -> Iterator[Finding]:
@@ -7155,7 +7156,7 @@ def _opens_a_detail(bare: str, facts: Facts, words: str) -> str | None:
         if said and not _find(licence, asked):
             return said
     picked = re.search(_NOT_PICKED, bare, re.I)
-    if picked and not content_stems(picked[1]) <= content_stems(asked) | _NEUTRAL:
+    if picked and not content_stems(picked[1]) <= content_stems(asked) | stem_set(_NEUTRAL_WORDS):
         return picked[0]
     noun = _find(_OPEN_NOUNS, bare) if _find(_OPENLY, bare) else None
     if noun and not content_stems(noun) & content_stems(asked) and not _find(r"\b(?:what|which|when|how)\b", asked):
@@ -7204,7 +7205,7 @@ def _invents_cause(text: str, matter: Matter, facts: Facts) -> str | None:
     found = re.search(_CAUSE, text, re.I)
     if found is None:
         return None
-    given = {stem for stem in content_stems(text[found.end():]) if not stem.isdigit()} - _NEUTRAL - {"mind"}
+    given = content_stems(re.sub(r"\d+|\bmind\b", " ", text[found.end():])) - stem_set(_NEUTRAL_WORDS)
     reasons = content_stems(" ".join(record.reason or "" for record in matter.records))
     known = reasons | (frozenset() if reasons else content_stems(_words_of(matter) + facts.question))
     return f"adds '{shorten(text[found.start():], 40)}'" if len(given - known) > len(given & known) else None
@@ -7434,7 +7435,7 @@ _OTHERWISE = r"\b(?:over|than|except|other than|apart from)\b"
 def _denied_stems(text: str) -> frozenset[str]:
     """The words that a record rules out and does not have elsewhere: `varnish` in `oiled, not varnished`."""
     denied = content_stems(" ".join(re.findall(_DENIED, expand_words(text), re.I)))
-    return denied - content_stems(re.sub(_DENIED, " ", expand_words(text), flags=re.I)) - _NEUTRAL
+    return denied - content_stems(re.sub(_DENIED, " ", expand_words(text), flags=re.I)) - stem_set(_NEUTRAL_WORDS)
 
 
 def _affirms_denied(clause: str, holds: str) -> str | None:
@@ -7516,7 +7517,7 @@ def _mark_order(said: Sequence[str], matter: Matter, facts: Facts) -> str:
     texts = [" ".join(record.text or "" for record in part) for part in (matter.records[:-1], matter.records[-1:])]
     stems = [content_stems(text) - _denied_stems(text) for text in texts]
     place = next(at for at, known in enumerate(facts.matters) if known is matter)
-    neutral = _NEUTRAL - frozenset(map(word_stem, _MONTH_NAMES))
+    neutral = stem_set(_NEUTRAL_WORDS) - frozenset(map(word_stem, _MONTH_NAMES))
 
     def mark(found: re.Match[str]) -> str:
         stem = content_stems(found[0]) - neutral
@@ -7732,7 +7733,8 @@ def foreign_name(prose: str, facts: Facts) -> Iterator[Finding]:
 
 _OF_THE_ASKING = frozenset(map(word_stem, (
     "decide decided decision settle settled choose chosen choice agree agreed sign signed confirm confirmed open plan"
-    " planned idea matter question proposal note record think thinking going happen happening make made").split()))
+    " planned idea matter question proposal note record think thinking going happen happening make made"
+    " approve approved fix fixed definite definitely commit tell user come hold").split()))
 
 
 def foreign_word(prose: str, facts: Facts) -> Iterator[Finding]:
@@ -7785,8 +7787,11 @@ def claims_settled(prose: str, facts: Facts) -> Iterator[Finding]:
     """
     if any(matter.standing in ("decided", "reversed") for matter in facts.matters):
         return
+    helpers = any(matter.standing == "unconfirmed" for matter in facts.matters)
     for clause in _prose_clauses(prose):
         found = _find(_CALLED_SETTLED, clause)
+        if found and helpers and _find(_ATTRIBUTED, clause[:len(_up_to(found, clause)) - len(found)]):
+            continue
         if found and not _find(_NOT_SETTLED, clause):
             yield Finding("beyond_standing", found)
 
