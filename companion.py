@@ -2365,7 +2365,7 @@ class Sweeper:
     """
 
     def __init__(self, record_id: str, phrases: Sequence[str], with_traces: bool = False,
-                 kept: Iterable[str] = ()) -> None:
+                 kept: Iterable[str] = (), asked: Container[str] = ()) -> None:
         self.record_id, self.mark, self.kept = record_id, f"[forgotten {record_id}]", set(kept)
         self.pattern = build_phrase_pattern(phrases)
         self.short = build_phrase_pattern(phrases, short=True)
@@ -2374,7 +2374,7 @@ class Sweeper:
         self.spaced = build_phrase_pattern(p for p in phrases if len(p.split()) > 1)
         self.starts = [shown[:8] for phrase in phrases if len(shown := dump_json(phrase)[1:-1]) > 3]
         self.clues = Clues(phrases if with_traces else ())
-        self.with_traces = with_traces
+        self.with_traces, self.asked = with_traces, asked  # `asked`: what was said in turns that held it
 
     def sweep_text(self, text: str, is_talk: bool) -> str:
         """A file of lines; `is_talk` where lines that only betray the record may go, too."""
@@ -2405,7 +2405,7 @@ class Sweeper:
             time_ = _LINE_TIME.match(line)
             start = time_[0] if time_ else ""
             return start + self._sweep_quoted(self._sweep_words(line.removeprefix(start), self.pattern, drop))
-        if drop and self.record_id in list_entry_ids(value):
+        if drop and (self.record_id in list_entry_ids(value) or str(value.get("text")) in self.asked):
             return dump_json({**{name: value[name] for name in _KEPT_IN_LOGS if name in value}, "text": self.mark})
         swept = self._sweep_value(self._sweep_short(value), drop=drop)
         return line if swept == value else dump_json(swept)
@@ -2517,11 +2517,12 @@ def sweep_home(home: Home, record_id: str, phrases: list[str], scope: str = "wor
     its name, whatever that is: this forget and later ones must find it.
     """
     kept = (name for name in _list_export_names(home) if (home.root / name).exists())
-    sweeper, changed = Sweeper(record_id, phrases, scope == "traces", kept), []
+    asked = list_asked(home, record_id) if scope == "traces" else ()
+    sweeper, changed = Sweeper(record_id, phrases, scope == "traces", kept, asked), []
     with ExitStack() as locks:
         for folder in (home.memory, home.logs, home.reports):
             locks.enter_context(home.lock(folder))
-        for path in list_swept(home):
+        for path in sorted(list_swept(home), key=lambda path: path.name != "history"):  # while the talk tells
             if _sweep_file(path, sweeper):
                 changed.append(str(path.relative_to(home.root)))
     return changed
@@ -2579,9 +2580,10 @@ def find_traces(home: Home, record_id: str, phrases: list[str]) -> list[Trace]:
     digits or more, or two rare words in a row.
     """
     clues, exact, found = Clues(phrases), build_phrase_pattern(phrases), list[Trace]()
+    asked = list_asked(home, record_id)
     for path in (home.logs / name for name in TALK_FILES):
         for number, raw in enumerate(load_bytes(path).decode("utf-8", "replace").split("\n"), 1):
-            why = _find_betrayal(raw, record_id, clues)
+            why = _find_betrayal(raw, record_id, clues, asked)
             if why:
                 value = _parse_object(raw)
                 words = exact.sub("…", raw if value is None else str(value.get("text", "")))
@@ -2619,10 +2621,16 @@ def _is_rare(word: str) -> bool:
     return len(word) > 3 and word not in COMMON_WORDS
 
 
-def _find_betrayal(raw: str, record_id: str, clues: Clues) -> str:
+def list_asked(home: Home, record_id: str) -> set[str]:
+    """What the owner said in turns that held a record: the input history has it too."""
+    return {str(line["text"]) for line in load_chat(home) if line.get("role") == "user" and line.get("text")
+            and record_id in list_entry_ids(line) and "[forgotten " not in str(line["text"])}
+
+
+def _find_betrayal(raw: str, record_id: str, clues: Clues, asked: Container[str]) -> str:
     value = _parse_object(raw)
-    if value is not None and record_id in list_entry_ids(value):
-        return f"this turn held {record_id}"
+    if value is not None and (record_id in list_entry_ids(value) or str(value.get("text")) in asked):
+        return "" if value.get("text") == f"[forgotten {record_id}]" else f"this turn held {record_id}"
     shared = next((shared for text in _list_prose(raw) if (shared := clues.search(text))), "")
     return f"shares “{clean_line(shared)}”" if shared else ""
 

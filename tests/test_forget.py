@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import stub_ollama as stub
-from helpers import TYPED, Sitting, make_home, run_cli
+from helpers import TYPED, Sitting, make_home, make_records, run_cli
 from killer import HomeMaker, kill_at_every_effect
 from stub_ollama import StubOllama
 from typist import Owner
@@ -788,3 +788,18 @@ def test_damaged_log_lines_stop_no_forget(tmp_path: Path) -> None:
     sitting = Sitting(home)
     assert "Traceback" not in sitting.type("/resume") + sitting.type("/why m1") + sitting.type("/stats")
     assert not re.search("Something went wrong", sitting.out.getvalue())
+
+
+def test_the_question_of_a_removed_turn_leaves_the_input_history_too(tmp_path: Path) -> None:
+    """P10: the history has the owner's line a second time, in words that share no rare pair with the record."""
+    records = make_records(tmp_path)
+    record = companion.remember(records, "note", "the blue bicycle is at Bob's", TYPED)
+    home, question = records.home, "and where did I leave it?"
+    companion.log_chat(home, "user", question, session="s", turn=1, ids=[record.id])
+    history = home.logs / "history"
+    history.write_text("".join(companion.dump_json({"text": text, "input": "typed"}) + "\n" for text in (question, "hello")))
+    assert {trace.path.name for trace in companion.find_traces(home, record.id, [record.text or ""])} == {
+        "chat.jsonl", "history"}
+    companion.forget_everywhere(home, records, record.id, "cli:--forget", companion.Origin(), "traces", None)
+    assert question not in history.read_text() and companion.parse_history(history.read_bytes()) == ["hello"]
+    assert not companion.find_traces(home, record.id, [])
