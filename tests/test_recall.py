@@ -389,7 +389,7 @@ def test_ten_thousand_records_are_searched_at_once() -> None:
 
 @pytest.mark.parametrize(("question", "general"), [
     ("Explain in one sentence what a backup is.", True), ("what is a backup?", True), ("how does a heat pump work?", True),
-    ("Tell me a joke", True), ("I prefer tea", True), ("I'm tired today", True),
+    ("Tell me a joke", True), ("what is tea?", True), ("I prefer tea", True), ("I'm tired today", True),
     ("What is my mission?", False), ("am I selling the car?", False), ("we did settle the venue, didn't we", False),
     ("I want to sell the car, did I decide that", False), ("Explain what I decided about the car", False)])
 def test_what_asks_about_the_world_touches_only_what_it_names(question: str, general: bool) -> None:
