@@ -6625,12 +6625,12 @@ _STORE = (r"(?:save|store|note|record|remember|memori[sz]e|log|schedule|post|pub
           r"|keep (?:a )?(?:note|record|track)|make (?:a )?(?:mental )?note|not forget|jot"
           r"|write (?:it|that|this) down"
           r"|set (?:up )?(?:a|the|your) reminder|remind you|add (?:it|that|this) to"
-          r"|nudge you|ping you|alert you|notify|follow up (?:on|with)|wake you"
+          r"|hold on to (?:it|that|this)|nudge you|ping you|alert you|notify|follow up (?:on|with)|wake you"
           r"|let you know (?:on|at|when|as soon|tomorrow|by)"
           r"|(?:e-?mail|message|text|contact|phone|book|reserve|forward|submit|upload)"
           r" (?:it|that|this|them|him|her|you|your|the|an?)\b)")
 _SENT = (r"(?:e-?mailed|mailed|messaged|texted|phoned|notified|contacted|pinged|booked|reserved"
-         r"|forwarded|submitted|uploaded|invited|called (?:your|him|her|them)\b"
+         r"|placed (?:the|your|an) order|forwarded|submitted|uploaded|invited|called (?:your|him|her|them)\b"
          r"|sent (?:it|that|them|your|the|an? (?:e-?mail|message|reminder|note|reply))\b)")
 _ON_LIST = (r"(?:in my (?:memory|notes|mind|records?|head)|(?:on|in) your (?:list|to-?do list|calendar"
             r"|diary|agenda|schedule|reminders)|(?:in your memory|on the (?:list|calendar)) now)\b")
@@ -6675,10 +6675,11 @@ _WRITES = (
     r"|noting (?:it|that|this)|adding (?:it|that|this) to|keeping (?:it|that|this|a note)"
     r"|making a (?:mental )?note|scheduling|setting (?:up )?(?:a|the|your) reminder)\b",
     rf"\b(?:it|that|this|everything) is (?:now |all |safely |already )*(?:{_ON_LIST}|(?:saved|stored"
-    rf"|noted|recorded|scheduled|published|posted|sent|logged|memori[sz]ed|filed|booked|locked in)"
-    rf"{_KEPT_END})",
+    rf"|noted|recorded|scheduled|published|posted|sent|logged|memori[sz]ed|filed|booked|locked in"
+    rf"|written down){_KEPT_END})", r"\byour (?:note|secret|words?|line) (?:is|are) safe(?=\W*$)",
     r"\bsafe with me\b|^\W*(?:(?:ok|okay|sure|done|great)\b\W*)*(?:duly noted|committed to memory"
     r"|(?:all )?locked in|memori[sz]ed|logged|filed(?: away)?|all (?:saved|noted|stored|recorded)"
+    r"|(?:memory|records?|calendar|list) updated"
     r"|added to (?:your|my|the) (?:list|calendar|memory|notes|records?))(?=\W*$)",
     rf"\b{_SELF} will not (?:lose|miss|let (?:it|that|this|you)) ?(?:it|that|this|slip|forget)\b",
     r"\bconsider (?:it|that|this|(?:the|your) \w+(?: \w+)?) (?:done|noted|saved|stored|published"
@@ -7141,7 +7142,7 @@ _OPEN_DETAILS = (
     (r"(?:who|whom|with whom|for whom)\b", r"\b(?:who\w*|which|or)\b"),
     (r"(?:when|until when|what (?:day|date|time))\b", r"\b(?:when|what|which|how (?:soon|long)|date|or)\b"),
     (r"(?:where)\b", r"\b(?:wh\w+|or)\b"),
-    (r"(?:how (?:much|many|long|often|far|soon))\b", r"\b(?:how|what|or)\b"),
+    (r"(?:how (?:much|many|long|often|far|soon|to)|what to (?!do\b)\w+)\b", r"\b(?:how|wh\w+|or)\b"),
     (r"(?:to |whether to )?(?:cancel|stop|end|quit|call off|abandon|scrap|postpone|delay|continue|give up"
      r"|withdraw|reverse|undo)\w*\b",
      r"\b(?:cancel|stop|end|quit|call|off|abandon|scrap|postpone|delay|continue|give|drop|still)\w*\b"),
@@ -7205,7 +7206,8 @@ _PAST = (r"\b(?:was|were|had|before|previous\w*|earlier|original\w*|old|former\w
          r"|instead|rather than|moved|until|took|taken|revers\w*)\b")
 
 
-_CAUSE = r"\b(?:because(?: of)?|since|due to|owing to|on account of|the reason (?:is|was|being)(?: that)?)\b"
+_CAUSE = (r"\b(?:because(?: of)?|for (?:lack|want) of|as you (?=dislike|prefer|want|need|like|hate)"
+          r"|since|due to|owing to|on account of|the reason (?:is|was|being)(?: that)?)\b")
 
 
 def _invents_cause(text: str, matter: Matter, facts: Facts) -> str | None:
@@ -7512,6 +7514,8 @@ _WRONG_PATTERNS = (
     r"\b(used) to GAP NEW", r"\b(from) GAP NEW(?! (?:on|onwards?)\b)",
     r"\bOLD(?: \w+)? (now|currently|nowadays|these days)\b(?! (?:to )?GAP NEW)"
     r"(?! (?:replac|gone|over|past|history|no |not |void|cancel|drop|chang|mov|instead))",
+    r"\bOLD (?:is|are) the (new|current|present|latest)\b", r"\b(g[ia]ve up|giving up) GAP NEW",
+    r"\bNEW (until)\b(?! GAP OLD)", r"\bNEW (?:is |was )?the (old|former|previous|earlier)\b",
     r"\bNEW (gave|gives|before|originally|previously|formerly)(?= ?[;,.]|$| way\b)",
     r"\bNEW(?: \w+)? (?:was|were|has been|have been|got) (?:\w+ )?(replaced|dropped|changed|swapped|abandoned"
     r"|cancelled|superseded)\b(?! from)",
