@@ -3152,7 +3152,8 @@ _GENERAL_FORM = lazy_pattern(
     r"^\W*(?:(?:please|can you|could you|would you)[ ,]+)*"
     r"(?:(?:explain|describe|define|translate|write|draft|compose)\b"
     r"|tell me (?:an?|about|something about)\b|what(?:'s| is) (?:an?|the (?:difference|meaning|capital)) "
-    r"|what(?:'s| is) [\w-]+\W*$|what are [\w-]+\W*$|how (?:do|does) (?:an? |the )?[\w -]+ works?\b|what does .{1,40} mean\b)", re.I)
+    r"|what(?:'s| is) [\w-]+\W*$|what are [\w-]+\W*$|how (?:do|does) (?:an? |the )?[\w -]+ works?\b"
+    r"|what does .{1,40} mean\b)", re.I)
 _STATED = lazy_pattern(
     r"^\W*(?:i(?:'m| am)?|we(?:'re| are)?) (?:really |usually |always |just )*(?:prefer|like|love|hate|enjoy|want|need"
     r"|feel|tired|happy|sad|hungry|bored|back)\b(?!.*\b(?:did|do|have|was|am) i\b)[^?]*$", re.I)
