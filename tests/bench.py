@@ -285,14 +285,15 @@ def measure_plain(work: Path, host: str, model: str) -> list[Row]:
     tools = talk.toolbox.offered()
     talk.model.warm(talk.messages(), tools)
     least: dict[str, list[float]] = {"ours": [9e9, 9e9], "bare": [9e9, 9e9]}
-    topics = ("rivers", "clouds", "stones", "forests", "islands", "deserts", "glaciers", "valleys")
+    topics = ("rivers", "clouds", "stones", "forests", "islands", "deserts", "glaciers", "valleys", "dunes", "cliffs",
+              "caves", "lakes")
     for ours, bare in zip(topics[::2], topics[1::2], strict=True):
         talk.turns.clear()
         sent = {"role": "user", "content": companion.build_question(
             talk, Asked(f"Explain in many words how {bare} form."), ())}
         first, total, _ = post_chat(host, {
             "model": model, "messages": [*talk.messages(), sent], "tools": tools, "stream": True, "keep_alive": "30m",
-            "options": {"num_ctx": talk.model.num_ctx, "num_predict": 32}})
+            "options": {"num_ctx": talk.model.num_ctx, "num_predict": 32, "temperature": home.settings.temperature}})
         least["bare"] = [min(least["bare"][0], first), min(least["bare"][1], total)]
         outcome = companion.take_turn(talk, Asked(f"Explain in many words how {ours} form."), View())
         least["ours"] = [min(least["ours"][0], outcome.first_token_s), min(least["ours"][1], outcome.total_s)]
