@@ -9053,6 +9053,9 @@ def _mentions(messages: Sequence[Mapping[str, Any]], pattern: re.Pattern[str],
     return bool(pattern.search(text) or clues.search(text))
 
 
+MISSED_LIMIT = 20  # of the owner's records that did not fit: after so many the room is taken to be full
+
+
 def choose_records(records: Sequence[Record], room: int, count: Callable[[str], int],
                    touched: Container[str] = ()) -> list[Record]:
     """The records that go into the prompt, in ledger order: all of them if they fit into `room` tokens.
@@ -9066,14 +9069,18 @@ def choose_records(records: Sequence[Record], room: int, count: Callable[[str], 
             return 3
         return 0 if record.id in touched else 1 if record.kind in ("decision", "preference") else 2
 
-    chosen, left_for_others = set[str](), room // 4
+    chosen, left_for_others, missed = set[str](), room // 4, 0
     newest_first = list(reversed(records))  # sorting keeps it among equals
     for record in sorted(newest_first, key=rank):
+        own = is_own(record)
+        if own and missed > MISSED_LIMIT:
+            continue
         size = count(build_model_line(record)) + 1
-        if size > room or not is_own(record) and size > left_for_others:
+        if size > room or not own and size > left_for_others:
+            missed += own
             continue
         room -= size
-        left_for_others -= 0 if is_own(record) else size
+        left_for_others -= 0 if own else size
         chosen.add(record.id)
     return [record for record in records if record.id in chosen]
 

@@ -237,6 +237,13 @@ def test_records_beyond_half_the_window_are_told_of_and_the_lasting_ones_stay(tm
         assert "note number 3 " in server.chats[-1].body["messages"][-1]["content"], "what is touched is sent"
 
 
+def test_the_prompt_is_filled_without_writing_every_record_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with StubOllama() as server:
+        written = count_calls(monkeypatch, companion, "build_model_line")
+        talk = make_talk(tmp_path, server, 2000)
+        assert len(written) < 2 * talk.count_in_view()[0] + 60
+
+
 def test_all_records_are_in_view_while_they_fit(tmp_path: Path) -> None:
     with StubOllama() as server:
         assert make_talk(tmp_path, server, 20).count_in_view() == (22, 22)
