@@ -12654,6 +12654,8 @@ def say(chat: Chat, text: str, entry_input: str, head: str = "") -> None:
         chat.display.notice("The model's answer was withheld, for it said more than the record. /show prints it.")
     chat.display.sources(outcome.sources)
     if outcome.hint:
+        if outcome.hint.startswith("/remember note:"):  # asked to remember: the program says what happened
+            chat.display.notice("Nothing was saved; this would keep it:")
         chat.offer(outcome.hint)
 
 
