@@ -541,7 +541,7 @@ def test_a_tool_call_is_no_draft() -> None:
 def test_the_small_subset_is_sound(name: str, more: list[str], tmp_path: Path) -> None:
     """Ten questions are no measurement: one miss is told, two are a fault. The full run has the full bars."""
     out = tmp_path / "results.json"
-    code = run.main([name, "--subset", "ci", "--seconds", "150", "--out", str(out), *more])
+    code = run.main([name, "--subset", "ci", "--seconds", "100", "--out", str(out), *more])
     value = json.loads(out.read_text(encoding="utf-8"))
     missed = [text for text in value["missed"] if not text.startswith("only ")]
     print(*value["summary"], *value["missed"], sep="\n")
