@@ -12151,8 +12151,9 @@ def cmd_report(chat: Chat, words: str, origin: Origin) -> None:
     """Show the newest report, or that of a day."""
     path = find_report(chat.home, words.strip())
     if path is None:
-        raise Refused("There is no report yet." if not words.strip() else
-                      f"There is no report of {clean_line(words.strip())}.", "/daily makes one.")
+        if not words.strip():
+            raise Refused("There is no report yet.", "/daily makes one.")
+        raise Refused(f"There is no report of {clean_line(words.strip())}.", "Days are written like 2026-11-29.")
     if path.name[:10] != str(local_day(chat.home.now())):
         chat.display.notice(f"This report is of {render_day(path.name[:10])}, not of today.")
     chat.display.page(load_report(path))
@@ -12999,19 +13000,20 @@ def ask_first_questions(home: Home, display: Display, stdin: TextIO, stdout: Tex
         return None
     home.make()
     display.line(FIRST_WORDS)
-    answers, ended = dict[str, str](), None
+    answers, ended, is_early = dict[str, str](), None, False
     with open_keyboard(stdin, stdout, home, display.notice, term=environ.get("TERM"),
                        color=display.color) as keyboard:
         for build in (build_dev_question, build_model_question, build_mission_question):
             question = build(home, display)
             answer = put_question(keyboard, display, question) if question else ""
             if not isinstance(answer, str):
-                ended = answer
+                ended, is_early = answer, True
                 break
             if question and answer:
                 answers[question.name] = answer
-    save_first_answers(home, answers)
-    display.notice(f"Kept in {home.root / 'companion.toml'}; /mission and /model change the rest.")
+    if answers or not is_early:  # ended at once, it is asked again while nothing is on record
+        save_first_answers(home, answers)
+        display.notice(f"Kept in {home.root / 'companion.toml'}, where all of it can be changed.")
     display.gap()
     return ended
 

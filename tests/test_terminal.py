@@ -82,7 +82,7 @@ def test_the_first_run_asks_three_questions_and_keeps_the_answers(open_owner: Op
 
 
 def test_a_command_ends_the_first_questions_and_is_obeyed(open_owner: Open, tmp_path: Path) -> None:
-    """Point 5, P2: a typed line with / in front is run; a pasted one is not; nothing is asked twice."""
+    """Point 5, P2: a typed line with / in front is run; a pasted one is not; what is on record ends the asking."""
     owner = open_owner(model=None)
     owner.expect("dev.to, if any:")
     owner.send(f"{PASTE_START}/decide x{PASTE_END}")
@@ -95,7 +95,8 @@ def test_a_command_ends_the_first_questions_and_is_obeyed(open_owner: Open, tmp_
     assert "Which model?" not in shown and "Saved m1" in shown
     owner.leave()
     assert owner.words() == ["tea at four"] and not owner.words("decisions")
-    assert tomllib.loads((tmp_path / "companion.toml").read_text()) == {}
+    assert not (tmp_path / "companion.toml").exists(), "no answer was given, so none is kept"
+    assert "dev.to, if any:" not in open_owner(model=None).prompt()
 
 
 def test_every_first_question_can_be_skipped(open_owner: Open, tmp_path: Path) -> None:
