@@ -409,8 +409,11 @@ def main() -> int:
     try:
         for part, measure in parts:
             if part in args.only:
-                rows += measure(work)
-                print(f"({part}) measured", file=sys.stderr)
+                found = measure(work)
+                rows += found
+                for row in found:
+                    print(f"({part}) {row.what}: {row.value:.3g} {row.unit}"
+                          f"{f', {row.ratio:.2f} times {row.baseline}' if row.base else ''}", file=sys.stderr, flush=True)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print(render_table(rows))
