@@ -163,7 +163,6 @@ def test_long_path_does_not_reach_crontab(desk: Desk, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "text", "seen"), [
     ("requests.py", "raise ImportError('gone')\n", b"gone"),
     ("companion.py", "raise ImportError('damaged')\n", b"damaged"),
-    ("companion.py", None, b"No module named companion"),
 ])
 def test_failed_start_leaves_one_dated_line(desk: Desk, tmp_path: Path, name: str, text: str | None,
                                             seen: bytes) -> None:
