@@ -7922,21 +7922,26 @@ def _hide_foreign(matter: Matter) -> Matter:
 
 
 _STATEMENTS = {
-    "decided": "You decided this on {day}: {words}",
-    "undecided": "You have not decided this: {words} You wrote it as {kind} on {day}.",
-    "replaced": "You changed this on {day}. It was {old}; what holds now is {words}",
+    "decided": "You decided this on {day}: {closed}",
+    "undecided": "You have not decided this: {closed} You wrote it as {kind} on {day}.",
+    "replaced": "You changed this on {day}. It was {old}; what holds now is {closed}",
     "undone": "You took this decision back on {ended}{why}, so nothing is decided now. Before"
-              " that it was {words}",
+              " that it was {closed}",
     "unconfirmed": "This is unconfirmed. Only a note by {helper} of {day} says {words}, and you"
                    " have not confirmed it.",
-    "preference": "You said on {day} that this is how you like it: {words}",
-    "note": "You noted this on {day}: {words}",
-    "observed": "The daily check saw this on {day}: {words}",
+    "preference": "You said on {day} that this is how you like it: {closed}",
+    "note": "You noted this on {day}: {closed}",
+    "observed": "The daily check saw this on {day}: {closed}",
 }
 
 
 def _quote(words: str | None) -> str:
     return f"“{clean_line(words)}”" if words else "(forgotten)"
+
+
+def _close(words: str) -> str:
+    """A full stop behind quoted words that end a sentence without one of their own."""
+    return words if words.rstrip("”").endswith((".", "!", "?", "…")) else f"{words}."
 
 
 def _render_helper(record: Record) -> str:
@@ -7952,8 +7957,8 @@ def build_statement(matter: Matter) -> str:
         return "Nothing is on record about this."
     last = records[-1]
     return _STATEMENTS[_build_state(matter)].format(
-        words=_quote(last.text), day=render_day(last.at), id=last.id, helper=_render_helper(last),
-        why=f" ({_quote(last.reason)})" if last.reason else "",
+        words=_quote(last.text), closed=_close(_quote(last.text)), day=render_day(last.at),
+        id=last.id, helper=_render_helper(last), why=f" ({_quote(last.reason)})" if last.reason else "",
         ended=render_day(last.ended_at or last.at),
         old=_quote(records[-2].text) if len(records) > 1 else "",
         kind="a proposal" if last.kind == "proposal" else "an open question")
