@@ -582,10 +582,10 @@ def append_line(path: Path, text: str, *, sync: bool = True) -> None:
     append_bytes(path, text.encode("utf-8", "surrogatepass") + b"\n", sync=sync, is_line=True)
 
 
-def replace_bytes(path: Path, data: bytes, *, sync_name: bool = True) -> None:
+def replace_bytes(path: Path, data: bytes, *, sync: bool = True) -> None:
     """Put `data` in place of `path` at one stroke: a reader sees the old or the new, whole.
 
-    Without `sync_name` a power cut may bring the old file back, whole as well.
+    Without `sync` that holds for a crash of the program, not for a power cut.
     """
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
@@ -594,11 +594,12 @@ def replace_bytes(path: Path, data: bytes, *, sync_name: bool = True) -> None:
         descriptor = _open_to_write(temporary, os.O_WRONLY | os.O_EXCL)
         try:
             _write_all(descriptor, data)
-            os.fsync(descriptor)
+            if sync:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         os.replace(temporary, path)
-        if sync_name:
+        if sync:
             sync_folder(path.parent)
     except OSError as error:
         remove_file(temporary)
@@ -1487,8 +1488,8 @@ def save_head(home: Home, name: str, head: Head, seal: Mapping[str, int],
               accepted_at: str | None = None) -> None:
     """Write one head into heads.json, keeping the other and the time of the last acceptance.
 
-    `seal` is empty or `{"seal": number of the seal's line}`. The name is synced then only: a ledger that
-    is ahead of an older heads.json is fine, and it is a wait less (P9).
+    `seal` is empty or `{"seal": number of the seal's line}`. Only a file that says more than heads waits
+    for the disk: heads alone are in the event log too, and a ledger may be ahead of both (P9).
     """
     table = _load_heads_table(home)
     before = table.get(name)
@@ -1496,8 +1497,9 @@ def save_head(home: Home, name: str, head: Head, seal: Mapping[str, int],
     table[name] = {"seq": head.seq, "hash": head.hash, "at": format_at(home.now()),
                    "accepted_at": accepted_at or kept, **seal}
     rows = ",\n".join(f" {dump_json(key)}: {dump_json(entry)}" for key, entry in table.items())
-    replace_bytes(home.memory / "heads.json", f"{{\n{rows}\n}}\n".encode(),
-                  sync_name=bool(seal or accepted_at))
+    says_more = any(isinstance(entry, dict) and (entry.get("accepted_at") or "seal" in entry)
+                    for entry in table.values())
+    replace_bytes(home.memory / "heads.json", f"{{\n{rows}\n}}\n".encode(), sync=says_more)
 
 
 def render_fingerprint(name: str, head: Head) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import random
 from datetime import UTC, datetime
 from pathlib import Path
@@ -243,6 +244,34 @@ def test_a_report_is_a_witness_too(tmp_path: Path) -> None:
     (tmp_path / "logs" / "events.jsonl").unlink()
     verdict = records.decisions.verify(full=True)
     assert verdict.verdict == "shortened" and verdict.witness == "report 2026-11-29_090000.md"
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 200, b'{"decisions": {"se'])
+def test_heads_that_a_power_cut_lost_are_in_the_event_log(tmp_path: Path, left: bytes) -> None:
+    records = make_decisions(tmp_path)
+    heads, count = tmp_path / "memory" / "heads.json", records.decisions.head.seq
+    whole = records.decisions.path.read_bytes()
+    heads.write_bytes(left)
+    assert Records(records.home).decisions.verify(full=True).verdict == "fine"
+    records.decisions.path.write_bytes(b"".join(whole.splitlines(True)[:-1]))
+    assert Records(records.home).decisions.verify(full=True).verdict == "shortened"
+    records.decisions.path.write_bytes(whole)
+    fresh = Records(records.home)
+    companion.decide(fresh, "one more", TYPED)
+    assert companion.load_heads(records.home)["decisions"].seq == count + 1, "the next line mends them"
+
+
+def test_only_heads_that_say_more_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line is synced always; heads.json once it holds an acceptance, which stands nowhere else for reports."""
+    records, synced = make_decisions(tmp_path), list[int]()
+    real, heads = os.fsync, tmp_path / "memory" / "heads.json"
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_ino), real(fd))[1])
+    companion.decide(records, "one more", TYPED)
+    assert synced == [records.decisions.path.stat().st_ino]
+    companion.save_head(records.home, "decisions", records.decisions.head, {}, "2026-11-29T09:00:00.000Z")
+    synced.clear()
+    companion.remember(records, "note", "the meter is in the hall", TYPED)
+    assert heads.stat().st_ino in synced
 
 
 def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
