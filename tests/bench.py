@@ -305,7 +305,7 @@ def run_plain_agent(home: Home, host: str, model: str) -> tuple[list[float], lis
     """The usual way: memory and the clock at the top of each prompt, a look-up round for each question, no
     word about keep-alive. Seconds to the first tokens, and in all, of each turn."""
     records = companion.open_records(home)
-    memory = "\n".join(companion.build_model_line(record) for record in records.live())
+    memory = "\n".join(f"- {record.text}" for record in records.live())
     tools = [{"type": "function", "function": {
         "name": "recall", "description": "Search the owner's records.", "parameters": {
             "type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}}}]
@@ -323,8 +323,8 @@ def run_plain_agent(home: Home, host: str, model: str) -> tuple[list[float], lis
             wait, total = wait + first, total + whole
             if number == 0:
                 found = [match.record.text for match in finder.find(question, ()).on_record]
-                history += [{"role": "assistant", "content": "", "tool_calls": [
-                    {"function": {"name": "recall", "arguments": {"query": question}}}]},
+                call = {"function": {"name": "recall", "arguments": {"query": question}}}
+                history += [message if "tool_calls" in message else {**message, "tool_calls": [call]},
                     {"role": "tool", "content": "\n".join(filter(None, found)) or "nothing", "tool_name": "recall"}]
             else:
                 history.append({"role": "assistant", "content": message["content"]})
