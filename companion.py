@@ -3914,7 +3914,7 @@ class DevFailed(Failure):
     """One reading that came to nothing: no figure may move because of it."""
 
     sentence = "The article list on DEV could not be looked at: {}."
-    advice = "The last figures stand; the next check tries again."
+    advice = "No figure was changed; the next check tries again."
     retry = False
 
     def __init__(self, detail: str = "", wait_s: float | None = None, tries: int = 0) -> None:
@@ -4886,7 +4886,8 @@ def is_covered(facts: CheckFacts) -> bool:
 def build_summary(facts: CheckFacts) -> str:
     """The check in one sentence."""
     if facts.comparison is None:
-        return "DEV could not be looked at; the last figures stand."
+        known = "the last figures stand" if facts.before else "there are no figures yet"
+        return f"DEV could not be looked at; {known}."
     if facts.is_first:
         return f"The first check: {plural(len(facts.comparison.snapshot.articles), 'article')} noted, " \
                "nothing to compare with yet."
@@ -4907,7 +4908,7 @@ def _indent(lines: Iterable[str]) -> list[str]:
 def _render_changed(facts: CheckFacts) -> list[str]:
     if facts.comparison is None:
         if facts.before is None:
-            return ["Unknown. There are no figures of an earlier check either."]
+            return ["Unknown. No earlier check has left figures."]
         return [f"Unknown. The last figures are those of {render_moment(facts.before.at)}, receipt "
                 f"{facts.before.receipt}; they are not today's."]
     if facts.is_first:
