@@ -3173,6 +3173,39 @@ def is_general(question: str) -> bool:
         _GENERAL_FORM.sub("", question))
 
 
+# What shall I do, write, answer: everything that bears on it counts. A question about the record is none,
+# nor one that only claims ("can I tell them that it is gone?").
+_ADVICE = lazy_pattern(
+    r"\b(?:should|could|may|shall|must) (?:i|we|she|he|they)\b|\bcan (?:i|we|she|he|they)\b(?! tell\b)"
+    r"|\b(?:what|how|where|which|whose|who|when) (?:\w+ )?(?:should|can|shall|would|could) (?:i|we)\b"
+    r"|\bdo (?:i|we) (?:say|tell|answer|put|leave|write|reply|do|respond|send|sign|accept)\b"
+    r"|\bis (?:it|that) (?:all right|alright|ok|okay|fine|safe|(?:early |late |good )?enough)\b"
+    r"|\bwill (?:it|that) do\b|\b(?:any reason not|anything against|still works?)\b"
+    r"|\b(?:needs?|wants?) to know\b|\bwhose\b", re.I)
+_OF_RECORD = lazy_pattern(
+    r"\b(?:did|had|have|was|were|am|are|been|will) (?:i|we)\b|\b(?:i|we) (?:did|said|chose|decided|agreed|wrote|put"
+    r"|picked|(?:have|had)(?! (?:an?|the|to|no|some|got)\b))\b|\b(?:decid\w*|settled|agreed|fixed|confirmed|records?"
+    r"|definite\w*|status|final\w*|chosen|remind|remember)\b", re.I)
+_ASKED = lazy_pattern(
+    r"\?|^(?:\W*(?:so|and|but|ok|okay|well|come on|please|hey|hi|wait|hm+)\b[\s,:]*)*"
+    r"(?:wh?ich|what|whats|who|whom|whose|when|where|why|how|did|do|does|have|has|is|are|am|was|were|will|can|any"
+    r"|remind|tell|quick)\b|\b(?:remind me|tell me|just say|say yes|confirm|right|yes|no|then|(?:is|was|do|did|are|were"
+    r"|have|has|does|ai)n'?t (?:i|it|we|they|he|she))\b\W*$|\bjust say\b", re.I)
+
+
+def asks_advice(question: str) -> bool:
+    """True for what shall be done, said or answered, where every record that bears on it counts."""
+    return bool(_ADVICE.search(question)) and not _OF_RECORD.search(question)
+
+
+def asks_of_sense(question: str) -> bool:
+    """True if records count that share no word with the question: it asks, and asks for what is the case.
+
+    Among many records some lie close to whatever is said.
+    """
+    return bool(_OF_RECORD.search(question) or _ASKED.search(question) and not _ADVICE.search(question))
+
+
 def is_follow_up(question: str) -> bool:
     """True if the question names no matter of its own and points back to the last one."""
     words = build_search_words(ASKING.sub(" ", question))
@@ -3322,7 +3355,7 @@ class Recall:
             on_record, close = self._find_unit(unit, vector, question, margin)
             if vectors and vector is None:  # onto the scale of cosines
                 on_record = [m._replace(score=FLOOR + WORDS_WEIGHT * m.score) for m in on_record]
-            _keep_best(best, on_record)
+            _keep_best(best, [*on_record, *close] if asks_advice(question) else on_record)
             _keep_best(near, close)
         chosen = _choose_matches(best.values())
         if not chosen and not self._vectors:
@@ -3350,6 +3383,8 @@ class Recall:
         scored = self._score(unit, vector, question)
         if SMALL_TALK.search(question) or is_general(question):  # only what it names
             scored = [match for match in scored if not match.missing]
+        elif len(self.records) > FEW_RECORDS and not asks_of_sense(question):
+            scored = [match for match in scored if len(match.missing) < len(unit.words)]
         top = max((match.score for match in scored), default=0.0)
         own_top = max((match.score for match in scored if is_own(match.record)), default=0.0)
         if vector is None and self._vectors:
@@ -6596,7 +6631,7 @@ class Facts(NamedTuple):
 
     `matters` are those the question touches, `decisions` the live ones, `known_ids` every id that
     was ever given; `told` is what tools returned this turn and whatever else may be repeated (date
-    and time, for one).
+    and time, for one); `others` are further records that the model was given to read.
     """
 
     question: str
@@ -6604,6 +6639,7 @@ class Facts(NamedTuple):
     known_ids: frozenset[str] = frozenset()
     decisions: tuple[Record, ...] = ()
     told: tuple[str, ...] = ()
+    others: tuple[Record, ...] = ()
 
 
 Rule = Callable[[str, Facts], Iterator[Finding]]
@@ -7296,7 +7332,8 @@ def _check_note_told(got: frozenset[str], matter: Matter, facts: Facts) -> Itera
     known, asked = content_stems(_words_of(matter)), content_stems(facts.question)
     fresh = known - asked or known
     strange = got - asked - _matter_stems(matter, facts) - stem_set(_NEUTRAL_WORDS)
-    if not got & _matter_stems(matter, facts) or strange and len(got & fresh) * 4 < len(fresh):
+    only_asked = len(got & asked) >= 2 <= len(known - asked) and not got & fresh  # told as the note's word
+    if only_asked or not got & _matter_stems(matter, facts) or strange and len(got & fresh) * 4 < len(fresh):
         yield "does not say what the note says"
 
 
@@ -7827,7 +7864,22 @@ def leaves_out(prose: str, facts: Facts) -> Iterator[Finding]:
             yield Finding("leaves_out", " and ".join(record.id for record in matter.records))
 
 
-RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, forged_block)
+def leans_on(prose: str, facts: Facts) -> Iterator[Finding]:
+    """A sentence made from a record that the block does not show: it may not be told without its standing.
+
+    Two words of the record that came from nowhere else, and two fifths of them at the least.
+    """
+    known = content_stems(" ".join([facts.question, *facts.told, *map(_words_of, facts.matters)]))
+    said = [content_stems(sentence) - known for sentence in split_sentences(prose)]
+    said = [stems for stems in said if len(stems) >= 2]
+    for record in facts.others if said else ():
+        fresh = content_stems(record.text or "") - known
+        got = max((len(stems & fresh) for stems in said), default=0)
+        if got >= 2 and got * 5 >= len(fresh) * 2:
+            yield Finding("leans_on", record.id)
+
+
+RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, forged_block, leans_on)
 RULES_TOUCHED: tuple[Rule, ...] = (beyond_standing, foreign_figure, foreign_name, owner_as_self,
                                   helper_as_owner, claims_settled, leaves_out, foreign_word,
                                   denies_note)
@@ -8010,7 +8062,10 @@ def build_retry(findings: Sequence[Finding], matters: Sequence[Matter] = ()) -> 
     first = {finding.rule: finding for finding in reversed(findings)}
     parts = [_RETRY[rule].format(detail=shorten(finding.detail, 80)) for rule, finding in
              list(first.items())[-2:] if rule in _RETRY]
-    if matters:
+    if matters and set(first) == {"leans_on"}:
+        parts.append("Answer again, and say of the record no more than this, to the owner as \"you\": "
+                     + " ".join(map(build_statement, map(_hide_foreign, matters))))
+    elif matters:
         parts.append("Answer again in one or two sentences and say only this, to the owner as"
                      " \"you\": " + " ".join(map(build_statement, map(_hide_foreign, matters))))
     else:
@@ -9285,7 +9340,8 @@ def focus_matters(question: str, matters: tuple[Matter, ...]) -> tuple[Matter, .
 
     The block shows them all; a small model that is told of a side matter talks of that one.
     """
-    return matters if len(build_units(question)) > 1 or find_list_standings(question) else matters[:1]
+    return matters if len(build_units(question)) > 1 or find_list_standings(question) or asks_advice(question) \
+        else matters[:1]
 
 
 def _answer(talk: Talk, asked: Asked, outcome: Outcome, view: View) -> Outcome:
@@ -9326,23 +9382,45 @@ def build_facts(talk: Talk, outcome: Outcome) -> Facts:
     return Facts(question=outcome.question, matters=matters,
                  known_ids=frozenset(record.id for record in talk.records.all()),
                  decisions=tuple(r for r in talk.records.live() if r.kind == "decision"),
-                 told=tuple(talk.tool_texts))
+                 told=tuple(talk.tool_texts), others=_list_others(talk, matters))
+
+
+def _list_others(talk: Talk, matters: Sequence[Matter]) -> tuple[Record, ...]:
+    """What the model reads beside the matters and might tell; likings and observations are told by nature."""
+    shown = set(_list_ids(matters))
+    return tuple(record for record in talk.records.windowed() if record.id not in shown
+                 and record.kind in ("decision", "proposal", "note") and not talk.is_out_of_view(record.id))
+
+
+def _promote_leaned(talk: Talk, outcome: Outcome, view: View, findings: Sequence[Finding]) -> Outcome:
+    """Add the records to the block that an answer was made from, before it is shown (P5)."""
+    leaned = [talk.records.find(finding.detail) for finding in findings if finding.rule == "leans_on"]
+    matches = tuple(Match(record, FLOOR, "answer", ()) for record in leaned if record)
+    new = tuple(build_matters(Found(matches[:BLOCK_LIMIT], ()), talk.records.find))
+    if not new:
+        return outcome
+    view.block(new, brief=False, late=bool(outcome.matters))
+    talk.shown |= dict.fromkeys(_list_ids(new), talk.turn)
+    matters = (*outcome.matters, *new)
+    return outcome._replace(matters=matters, sources=_list_ids(matters))
 
 
 def _ask_and_check(talk: Talk, outcome: Outcome, view: View, base: list[dict[str, Any]],
                    sent: list[dict[str, Any]]) -> Outcome:
     """Answer, check, one retry that names the breach, then withhold (DESIGN section 6, step 5)."""
     hold = bool(build_facts(talk, outcome).matters)
-    text, reply, findings, shown = _ask_once(talk, outcome, view, base, sent, hold)
+    outcome, text, reply, findings, shown = _ask_leaning(talk, outcome, view, base, sent, hold)
     breaches, drafts = list(findings), list[str]()
     if findings:
         drafts.append(reply.text)
         if shown:
             view.end_prose()
-            view.notice("That answer was stopped: it claimed more than the record. Asking once more.")
+            why = "claimed more than the record" if any(f.rule != "leans_on" for f in findings) else \
+                "told what is on record without its standing"
+            view.notice(f"That answer was stopped: it {why}. Asking once more.")
         retry = [*sent, {"role": "user", "content": build_retry(findings, outcome.matters)}] if len(sent) > 1 else \
             [{**sent[0], "content": sent[0]["content"] + "\n" + build_retry(findings, outcome.matters)}]
-        text, reply, findings, shown = _ask_once(talk, outcome, view, base, retry, hold=True)
+        outcome, text, reply, findings, shown = _ask_leaning(talk, outcome, view, base, retry, hold=True)
         breaches += findings
         drafts += [reply.text] if findings else []
     answer = build_stand_in(findings, outcome.matters) if findings else text
@@ -9354,6 +9432,16 @@ def _ask_and_check(talk: Talk, outcome: Outcome, view: View, base: list[dict[str
         answer=answer, model_text=reply.text, withheld=bool(findings), findings=tuple(breaches), drafts=tuple(drafts),
         model=talk.model.name if talk.model else "", first_token_s=reply.first_token_s,
         prompt_tokens=reply.prompt_tokens, answer_tokens=reply.answer_tokens)
+
+
+def _ask_leaning(talk: Talk, outcome: Outcome, view: View, base: list[dict[str, Any]], sent: list[dict[str, Any]],
+                 hold: bool) -> tuple[Outcome, str, Reply, list[Finding], bool]:
+    """One checked answer; a record that it was made from joins the block and is checked as well."""
+    text, reply, findings, shown = _ask_once(talk, outcome, view, base, sent, hold)
+    more = _promote_leaned(talk, outcome, view, findings)
+    if more is not outcome and hold:
+        findings = check_answer(text, build_facts(talk, more))
+    return more, text, reply, findings, shown
 
 
 def _ask_once(talk: Talk, outcome: Outcome, view: View, base: list[dict[str, Any]],
