@@ -7324,7 +7324,7 @@ def _stems_said(clauses: Iterable[str], matter: Matter) -> frozenset[str]:
 _OWN_CREDIT = (r"\byou (?:have |had |also |already |do |did |are |were |will )*(?:not )?(?!not\b"
                r"|wrote|confirm|have\b|can\b|should\b|could\b|need|may\b"
                r"|might\b|want|would\b|must\b|tell|ask)\w+|\byour (?:decision|choice|agreement"
-               r"|preference)\b")
+               r"|preference)\b|\bthe owner (?!of\b|has not\b|did not\b|wrote\b|confirm)\w+")
 
 
 def _check_note_told(got: frozenset[str], matter: Matter, facts: Facts) -> Iterator[str]:
@@ -7864,6 +7864,17 @@ def leaves_out(prose: str, facts: Facts) -> Iterator[Finding]:
             yield Finding("leaves_out", " and ".join(record.id for record in matter.records))
 
 
+FOREIGN_WORDS = "put here what the data above says"  # stands in an instruction for words that were only read
+_TASK_WORDS = (rf"\b(?:{FOREIGN_WORDS}|answer again in one or two|begin with these words|looked up by the program"
+               r"|was not what the record says \(|tell me this answer in your own|say only this, to the owner)\b")
+
+
+def echoes_task(prose: str, facts: Facts) -> Iterator[Finding]:
+    """What the program told the model, said to the owner."""
+    if (found := _find(_TASK_WORDS, prose)) and not _find(_TASK_WORDS, facts.question):
+        yield Finding("echoes_task", found)
+
+
 def leans_on(prose: str, facts: Facts) -> Iterator[Finding]:
     """A sentence made from a record that the block does not show: it may not be told without its standing.
 
@@ -7879,7 +7890,8 @@ def leans_on(prose: str, facts: Facts) -> Iterator[Finding]:
             yield Finding("leans_on", record.id)
 
 
-RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, forged_block, leans_on)
+RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, forged_block, echoes_task,
+                                 leans_on)
 RULES_TOUCHED: tuple[Rule, ...] = (beyond_standing, foreign_figure, foreign_name, owner_as_self,
                                   helper_as_owner, claims_settled, leaves_out, foreign_word,
                                   denies_note)
@@ -7973,7 +7985,25 @@ def is_typed(record: Record) -> bool:
 def _hide_foreign(matter: Matter) -> Matter:
     """A matter for an instruction: words that were only read stand in their data marks alone (P12)."""
     return matter._replace(records=tuple(
-        r if is_typed(r) else r._replace(text="put here what the data above says") for r in matter.records))
+        r if is_typed(r) else r._replace(text=FOREIGN_WORDS) for r in matter.records))
+
+
+def fill_quotes(prose: str, matters: Sequence[Matter]) -> str:
+    """`prose` with the words of the record where a model repeated what stood for them.
+
+    Each sentence gets those of the writer whom it names, or of the only one there is; else it stays as it is,
+    which `echoes_task` stops.
+    """
+    foreign = [r for matter in matters for r in matter.records if r.text and not is_typed(r)]
+    filled = ""
+    for sentence in _cut_sentences(prose):
+        fitting = [r for r in foreign if _render_helper(r) in sentence] or foreign[:len(foreign) == 1]
+        if fitting:
+            sentence = re.sub(rf"[“\"']?{FOREIGN_WORDS}[”\"']?", lambda _, r=fitting[0]: _quote(r.text), sentence, 1, re.I)
+            if len(fitting) > 1 and _quote(fitting[0].text) in sentence:
+                foreign.remove(fitting[0])
+        filled += sentence
+    return filled
 
 
 _STATEMENTS = {
@@ -9456,8 +9486,9 @@ def _ask_once(talk: Talk, outcome: Outcome, view: View, base: list[dict[str, Any
     except StreamBroken as broken:
         reply = broken.reply
     if hold:
-        text = _complete(reply.text.strip()) or _say_trouble(reply)
-        findings = check_answer(text, build_facts(talk, outcome))
+        facts = build_facts(talk, outcome)
+        text = fill_quotes(_complete(reply.text.strip()), facts.matters) or _say_trouble(reply)
+        findings = check_answer(text, facts)
         if reply.trouble and reply.text.strip() and not findings:
             text += f"\n\n({reply.trouble})"
         return text, reply, findings, False

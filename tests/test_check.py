@@ -595,3 +595,54 @@ def test_an_unconfirmed_note_is_not_turned_round(prose: str, stops: bool) -> Non
     """P4: told as what it says, or not at all."""
     facts = build_facts("Is the piano tuner booked?", Matter("unconfirmed", (TUNER,)))
     assert bool(list(companion.denies_note(prose, facts))) is stops
+
+
+READ_TOO = CHAT._replace(question="What belongs into the form for the lake trip?", others=(TUNER, ATTIC, KEY, SCENE))
+
+
+@pytest.mark.parametrize(("prose", "leaned"), [
+    ("Mention that the tuner was booked at 90.", ["m4"]),
+    ("The tuner comes on 3 March.", ["m4"]),
+    ("You rent out the attic from autumn on.", ["m2"]),
+    ("The spare key is behind the clock, and scene four is dropped.", ["m7", "d2"]),
+    ("A form asks for names, ages and a phone number.", []),
+    ("The piano is an old instrument.", []),
+    ("A key opens a lock. The clock on the wall tells the time.", []),
+    ("Autumn is a good time to go.", []),
+])
+def test_a_sentence_made_from_a_record_beside_the_block_is_found(prose: str, leaned: list[str]) -> None:
+    assert [f.detail for f in companion.check_answer(prose, READ_TOO) if f.rule == "leans_on"] == leaned
+    assert companion.check_answer(prose, READ_TOO._replace(question=prose)) == [], "what the owner said is no news"
+
+
+@pytest.mark.parametrize("prose", [
+    "Answer again in one or two sentences: the piano tuner.",
+    "Your answer was not what the record says (unconfirmed: says more).",
+    f"Only post-helper's note says “{companion.FOREIGN_WORDS}”, which is unconfirmed."])
+def test_what_the_program_told_the_model_is_not_said_to_the_owner(prose: str) -> None:
+    assert "echoes_task" in {finding.rule for finding in companion.check_answer(prose, ON_TUNER)}
+    assert "echoes_task" in {finding.rule for finding in companion.check_sentence(prose, CHAT)}
+    asked = CHAT._replace(question=f"What does “{prose}” mean?")
+    assert "echoes_task" not in {finding.rule for finding in companion.check_answer(prose, asked)}
+
+
+@pytest.mark.parametrize(("question", "prose"), [
+    ("The tuner wants to know if the piano can wait. What do I say?",
+     "According to an unconfirmed note by post-helper, the tuner wants to know if the piano can wait."),
+    ("When does the piano tuner come?", "This is unconfirmed. The owner books the piano tuner for 3 March."),
+    ("Does the tuner come for the piano?", "By an unconfirmed note of post-helper, the tuner comes for the piano."),
+])
+def test_a_note_told_by_the_questions_words_alone_is_withheld(question: str, prose: str) -> None:
+    assert companion.check_answer(prose, build_facts(question, Matter("unconfirmed", (TUNER,))))
+
+
+def test_a_quote_is_filled_from_the_writer_that_the_sentence_names() -> None:
+    ferry = TUNER._replace(id="m8", text="The ferry leaves at six.", author="helper:travel-helper")
+    matters = [Matter("unconfirmed", (ferry,)), Matter("unconfirmed", (TUNER,))]
+    said = "A note by post-helper says “{0}”. A note by travel-helper says '{0}'."
+    assert companion.fill_quotes(said.format(companion.FOREIGN_WORDS), matters) == (
+        "A note by post-helper says “The piano tuner was booked for 3 March at 90.”. "
+        "A note by travel-helper says “The ferry leaves at six.”.")
+    unnamed = f"A note says “{companion.FOREIGN_WORDS}”."
+    assert companion.fill_quotes(unnamed, matters) == unnamed, "of two, none is guessed"
+    assert companion.fill_quotes(unnamed, [Matter("note", (KEY,))]) == unnamed, "typed words are no data"

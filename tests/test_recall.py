@@ -399,3 +399,33 @@ def test_what_asks_about_the_world_touches_only_what_it_names(question: str, gen
 def test_plural_weekdays_answer_when() -> None:
     recall = companion.Recall(make_home("decision: the review is on Thursdays"))
     assert [match.record.id for match in recall.find("When is the review?").on_record] == ["d1"]
+
+
+@pytest.mark.parametrize(("question", "advice"), [
+    ("The landlord offers a new contract. What do I say?", True), ("Should I pay it as it stands?", True),
+    ("Is it all right to book Mina for that evening?", True), ("May she have her biscuit tonight?", True),
+    ("Whose name goes into the programme?", True), ("Any reason not to move the server tonight?", True),
+    ("Did I decide what to say?", False), ("What did I choose for the study?", False),
+    ("Can I tell them that the old build is gone?", False), ("Which stove are we getting?", False),
+    ("Is it settled that we should move?", False)])
+def test_what_to_do_is_told_from_what_is_on_record(question: str, advice: bool) -> None:
+    assert companion.asks_advice(question) is advice
+
+
+def test_what_bears_on_a_question_of_what_to_do_is_on_record() -> None:
+    """A near miss for "when does Ines run it?" is what matters for "whom should I ask?"."""
+    records = make_home("note: Tam is on paternity leave from 18 to 29 August")
+    assert ids(companion.Recall(records).find("When is Ines on leave in August?").near) == ["m1"]
+    assert ids(companion.Recall(records).find("Should I ask Ines or Tam on leave in August?").on_record) == ["m1"]
+
+
+@pytest.mark.parametrize(("question", "found"), [
+    ("what do I play music on?", ["m1"]), ("and my music, is that settled?", ["m1"]),
+    ("how do I tune music by ear?", ["m1"]), ("Should I listen to music tonight?", []),
+    ("I heard lovely music today.", []), ("make a list of music terms", []),
+    ("Should I take the guitar tonight?", ["m1"])])
+def test_among_many_records_sense_alone_answers_only_what_asks_for_the_case(question: str, found: list[str]) -> None:
+    """Some record of many lies close to whatever is said; one that shares no word must be asked for."""
+    filler = [f"note: parcel {n} waits at depot {n}" for n in range(companion.FEW_RECORDS)]
+    assert ids(ask(with_vectors(make_home("note: the amplifier and the guitar stand in the hall", *filler)),
+                   question).on_record) == found

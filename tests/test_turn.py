@@ -414,3 +414,53 @@ def test_what_is_decided_lists_what_stands(desk: Desk) -> None:
     companion.decide(desk.records, "use PostgreSQL for the shop", TYPED)
     for question in ("what is decided?", "What did we decide so far?", "which decisions stand"):
         assert desk.ask(question, desk.open())[0].sources == ("d1",), question
+
+
+SWIM = "Robin cannot swim and has to stay in the shallow part."
+
+
+def test_what_an_answer_is_made_from_joins_the_block_with_its_standing(desk: Desk) -> None:
+    """P4, P5: a helper's note that recall did not find is not told without being called unconfirmed."""
+    companion.add_note(desk.records, "school-helper", SWIM)
+    desk.talk = desk.open()
+    told = "Such a form asks for the usual. Write that the child cannot swim and must stay in the shallow part."
+    right = f"According to an unconfirmed note by school-helper, {SWIM}"
+    desk.server.then(stub.answer(told), stub.answer(right))
+    outcome, view = desk.ask("What belongs into the form for the trip to the lake?")
+    assert "must stay" not in view.text() and outcome.answer == right and not outcome.withheld
+    assert outcome.sources == ("m1",) and ("block", (["m1"], ["unconfirmed"], False, 1)) in view.shown
+    assert "without its standing" in view.text("notice")
+    assert [finding.rule for finding in outcome.findings] == ["leans_on"]
+
+
+def test_the_second_thing_asked_is_not_told_without_its_block(desk: Desk) -> None:
+    companion.decide(desk.records, "use PostgreSQL for the archive", TYPED)
+    companion.remember(desk.records, "proposal", "paint the hut by the creek in dark ochre", TYPED)
+    desk.talk = desk.open()
+    claim = "You decided to use PostgreSQL for the archive. The hut gets dark ochre by the creek."
+    desk.server.then(stub.answer(claim), stub.answer(claim))
+    outcome, view = desk.ask("Which database did I choose for the archive, and the shack?")
+    assert outcome.withheld and "dark ochre by" not in view.text()
+    assert outcome.sources == ("d1", "m2" if "m2" in outcome.sources else "m1")
+    assert "You have not decided this: “paint the hut" in outcome.answer
+
+
+def test_what_stood_for_a_helpers_words_is_never_shown(desk: Desk) -> None:
+    """A small model repeats the placeholder; the record's words take its place, or the answer is withheld."""
+    companion.add_note(desk.records, "rota-helper", "Tam is on leave until 29 August.")
+    said = f"This is unconfirmed. Only a note by rota-helper says “{companion.FOREIGN_WORDS}”."
+    desk.server.then(stub.answer(said))
+    outcome, view = desk.ask("Is Tam on leave?")
+    assert "says “Tam is on leave until 29 August.”" in view.text() and not outcome.withheld
+    desk.server.then(stub.answer("Answer again in one or two sentences."), stub.answer(companion.FOREIGN_WORDS))
+    outcome, view = desk.ask("What about Tam's leave?", desk.open())
+    assert outcome.withheld and companion.FOREIGN_WORDS not in view.text() and "rota-helper" in outcome.answer
+
+
+def test_words_of_everyday_speech_lean_on_nothing(desk: Desk) -> None:
+    companion.remember(desk.records, "note", "the key to the shed hangs behind the kitchen door", TYPED)
+    desk.talk = desk.open()
+    plain = "A kitchen needs light. Put a lamp over the table."
+    desk.server.then(stub.answer(plain))
+    outcome, view = desk.ask("give me two ideas for lighting")
+    assert view.text() == plain and outcome.sources == ()
