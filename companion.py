@@ -2701,6 +2701,7 @@ FEW_RECORDS = 20          # in a home with no more than these ...
 WIDE_MARGIN = 0.14        # ... or behind the whole of a question that asks several things: this far
 NEAR_MARGIN = 0.03        # the same behind a near miss that lies closer than all
 PIECE_MARGIN = 0.02       # and for each of its pieces
+KIN_BAND = 0.10           # how far below the floor a record of the same name still bears on what to do
 NEAR_BAND = 0.03          # a cosine this far below the floor is near if a word supports it
 UNHEARD = 0.5             # weight of a question word that no record has
 CANDIDATES = 48           # records that the word index hands on for a closer look
@@ -3183,7 +3184,8 @@ _ADVICE = lazy_pattern(
     r"|\bwill (?:it|that) do\b|\b(?:any reason not|anything against|still works?)\b"
     r"|\b(?:needs?|wants?) to know\b|\bwhose\b", re.I)
 _OF_RECORD = lazy_pattern(
-    r"\b(?:did|had|have|was|were|am|are|been|will) (?:i|we)\b|\b(?:i|we) (?:did|said|chose|decided|agreed|wrote|put"
+    r"\b(?:did|had|have|was|were|am|are|been|will) (?:i|we)\b|(?<!should )(?<!can )(?<!do )\b(?:i|we) (?:did|said|chose"
+    r"|decided|agreed|wrote|put"
     r"|picked|(?:have|had)(?! (?:an?|the|to|no|some|got)\b))\b|\b(?:decid\w*|settled|agreed|fixed|confirmed|records?"
     r"|definite\w*|status|final\w*|chosen|remind|remember)\b", re.I)
 _ASKED = lazy_pattern(
@@ -3234,6 +3236,12 @@ def _build_shape(record: Record) -> _Shape:
 _NAME = lazy_pattern(
     r"(?<=[a-z0-9,;:] )[A-Z][a-z]+"
     r"|^[A-Z][a-z]+(?= (?:has|is|will|does|goes)\b| \w+s (?:the|an?|in|on|to|for|my|our|her|it)\b)")
+
+
+def _list_names(record: Record) -> frozenset[str]:
+    """Words with a capital that no sentence gives them: names, of whatever sort."""
+    words = re.findall(r"\b[A-Z][a-z]+\b", record.text or "")
+    return frozenset(word for word in words if not _is_plain(word) and not _VALUE_OF.of(stem_word(word)))
 
 
 def _has_name(text: str) -> bool:
@@ -3357,12 +3365,23 @@ class Recall:
                 on_record = [m._replace(score=FLOOR + WORDS_WEIGHT * m.score) for m in on_record]
             _keep_best(best, [*on_record, *close] if asks_advice(question) else on_record)
             _keep_best(near, close)
+        if vectors and best and asks_advice(question):
+            _keep_best(best, self._find_kin(list(best.values()), vectors[0], units[0]))
         chosen = _choose_matches(best.values())
         if not chosen and not self._vectors:
             chosen = self._find_preferences(question)
         taken = {match.record.id for match in chosen}
         close = [match for match in _rank(near.values()) if match.record.id not in taken]
         return Found(tuple(chosen), tuple(close[:NEAR_LIMIT]))
+
+    def _find_kin(self, found: Sequence[Match], vector: tuple[float, ...], unit: Unit) -> list[Match]:
+        """What lies farther off but names the same person or thing as what was found: it bears on what to do."""
+        named = frozenset(name for match in found for name in _list_names(match.record))
+        known = {match.record.id for match in found}
+        cosines = self._find_cosines(vector, FLOOR - KIN_BAND, ()) if named else {}
+        missing = tuple(word.text for word in unit.words)
+        return [Match(self.records[i], score, "vectors", missing) for i, score in cosines.items()
+                if i not in known and named & _list_names(self.records[i])]
 
     def _find_preferences(self, question: str) -> list[Match]:
         """For words alone: a question about what the owner likes is answered by the few likings there are."""
@@ -7999,8 +8018,10 @@ def fill_quotes(prose: str, matters: Sequence[Matter]) -> str:
     for sentence in _cut_sentences(prose):
         fitting = [r for r in foreign if _render_helper(r) in sentence] or foreign[:len(foreign) == 1]
         if fitting:
-            sentence = re.sub(rf"[“\"']?{FOREIGN_WORDS}[”\"']?", lambda _, r=fitting[0]: _quote(r.text), sentence, 1, re.I)
-            if len(fitting) > 1 and _quote(fitting[0].text) in sentence:
+            words = _quote(fitting[0].text)
+            parts = re.split(rf"[“\"']?{FOREIGN_WORDS}[”\"']?", sentence, maxsplit=1, flags=re.I)
+            sentence = words.join(parts)
+            if len(parts) == 2 and len(fitting) > 1:  # one writer's two notes: the next sentence gets the other
                 foreign.remove(fitting[0])
         filled += sentence
     return filled
@@ -12660,6 +12681,8 @@ def cmd_help(chat: Chat, words: str, origin: Origin) -> None:
     chat.display.table(["command", ""],
                        [[f"/{name} {command.form}".strip(), command.help] for name, command in COMMANDS.items()])
     chat.display.notice("Anything else is said to the model, which can save nothing.")
+    chat.display.notice("Tab completes, and takes an offered command on an empty line; Esc Enter begins a new line; "
+                        "Ctrl-R looks through what you typed; Ctrl-C stops an answer; Ctrl-D leaves.")
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -12875,17 +12898,22 @@ def build_bottom_line(chat: Chat) -> str:
     return " · ".join((view, *([f"{waiting} waiting"] if waiting else []), render_last_check(chat.check)))
 
 
+def render_counts(records: Records) -> str:
+    """`2 decisions (1 reversed) and 5 memory records`."""
+    live = records.live()
+    decided, gone = sum(r.kind == "decision" for r in live), sum(r.standing == "reversed" for r in records.all())
+    return f"{plural(decided, 'decision')}{f' ({gone} reversed)' if gone else ''} and " \
+           f"{plural(len(live) - decided, 'memory record')}"
+
+
 def build_first_screen(chat: Chat) -> list[str]:
     """What is new, at most eight lines and the weightiest first: model, what is kept and where, damage,
     what came since the last talk, the last check, what waits and what lapses."""
     records, home, settings = chat.records, chat.home, chat.home.settings
-    live = records.live()
     local = render_locality(settings)
     kept = "the talk is kept" if settings.keep_chat else "the talk is not kept; what is, is"
-    decided = sum(r.kind == "decision" for r in live)
     lines = [f"Companion {VERSION} · {settings.model} · {local} · /help",
-             f"{plural(decided, 'decision')} and {plural(len(live) - decided, 'memory record')} on record; "
-             f"{kept} in {home.root}"]
+             f"{render_counts(records)} on record; {kept} in {home.root}"]
     for ledger, verdict in ((records.memory, records.memory.verify()),
                             (records.decisions, records.decisions_verdict)):
         if verdict.verdict != "fine":
