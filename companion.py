@@ -7883,6 +7883,31 @@ def leaves_out(prose: str, facts: Facts) -> Iterator[Finding]:
             yield Finding("leaves_out", " and ".join(record.id for record in matter.records))
 
 
+_LIFE_TOLD = (
+    r"\byou (?:are|have been) (?:now |all |already )*(?:booked|registered|enrolled|subscribed|signed up|checked) "
+    r"(?:in|on|for|with|at|to|into)\b",
+    r"\b(?:the|your) (?:\w+ )?(?:article|post|draft|page|piece|newsletter|blog|story|release) (?:is|has gone|went) "
+    r"(?:now |just |already )*(?:out|live|online|public)\b",
+    r"\byou (?:have )?(?:always|never|long|secretly) (?:been (?:fond of|keen on|into)|wanted|loved|liked|preferred|hated"
+    r"|enjoyed|dreamed|dreamt|disliked)\b",
+    r"\b(?:as|since|because|knowing that) you (?:love|like|prefer|hate|dislike|enjoy"
+    r"|are (?:fond of|keen on|into))\b",
+)
+
+
+def tells_life(prose: str, facts: Facts) -> Iterator[Finding]:
+    """Tells of the owner's life, bookings or likings what nobody said: not the owner now, not the record (P5)."""
+    if facts.matters or _looks_drafted(prose, facts):
+        return
+    known = content_stems(" ".join([facts.question, *facts.told, *(r.text or "" for r in facts.others)]))
+    for clause in _prose_clauses(prose):
+        said = next(filter(None, (_find(pattern, clause) for pattern in _LIFE_TOLD)), None)
+        if said and not _find(r"\b(?:if|when|once|unless|until|whether|not)\b", _up_to(said, clause)) \
+                and content_stems(clause) - known - stem_set(_LIFE_WORDS):
+            yield Finding("tells_life", said)
+
+
+_LIFE_WORDS = "always never long booked registered enrolled subscribed signed love like prefer hate out live online"
 FOREIGN_WORDS = "put here what the data above says"  # stands in an instruction for words that were only read
 _TASK_WORDS = (rf"\b(?:{FOREIGN_WORDS}|answer again in one or two|begin with these words|looked up by the program"
                r"|was not what the record says \(|tell me this answer in your own|say only this, to the owner)\b")
@@ -7903,6 +7928,8 @@ def leans_on(prose: str, facts: Facts) -> Iterator[Finding]:
     said = [content_stems(sentence) - known for sentence in split_sentences(prose)]
     said = [stems for stems in said if len(stems) >= 2]
     for record in facts.others if said else ():
+        if record.kind in ("preference", "observation"):  # followed, or told, as a matter of course
+            continue
         fresh = content_stems(record.text or "") - known
         got = max((len(stems & fresh) for stems in said), default=0)
         if got >= 2 and got * 5 >= len(fresh) * 2:
@@ -7910,7 +7937,7 @@ def leans_on(prose: str, facts: Facts) -> Iterator[Finding]:
 
 
 RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, forged_block, echoes_task,
-                                 leans_on)
+                                 leans_on, tells_life)
 RULES_TOUCHED: tuple[Rule, ...] = (beyond_standing, foreign_figure, foreign_name, owner_as_self,
                                   helper_as_owner, claims_settled, leaves_out, foreign_word,
                                   denies_note)
@@ -8098,6 +8125,7 @@ _RETRY = {
     "beyond_standing": "Your answer was not what the record says ({detail}).",
     "foreign_figure": "\"{detail}\" is in no record; use no other numbers or dates than the"
                       " record's.",
+    "tells_life": "Nobody told you that ({detail}); say nothing of the owner's life that is not on record.",
     "leaves_out": "You called something open and were silent on what is decided ({detail}).",
     "foreign_word": "No record speaks of \"{detail}\"; use the record's own words.",
     "foreign_name": "\"{detail}\" is in no record; name nothing else than the record does.",
@@ -9437,10 +9465,10 @@ def build_facts(talk: Talk, outcome: Outcome) -> Facts:
 
 
 def _list_others(talk: Talk, matters: Sequence[Matter]) -> tuple[Record, ...]:
-    """What the model reads beside the matters and might tell; likings and observations are told by nature."""
+    """What the model reads beside the matters and might tell."""
     shown = set(_list_ids(matters))
-    return tuple(record for record in talk.records.windowed() if record.id not in shown
-                 and record.kind in ("decision", "proposal", "note") and not talk.is_out_of_view(record.id))
+    return tuple(record for record in talk.records.windowed()
+                 if record.id not in shown and not talk.is_out_of_view(record.id))
 
 
 def _promote_leaned(talk: Talk, outcome: Outcome, view: View, findings: Sequence[Finding]) -> Outcome:

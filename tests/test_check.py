@@ -646,3 +646,22 @@ def test_a_quote_is_filled_from_the_writer_that_the_sentence_names() -> None:
     unnamed = f"A note says “{companion.FOREIGN_WORDS}”."
     assert companion.fill_quotes(unnamed, matters) == unnamed, "of two, none is guessed"
     assert companion.fill_quotes(unnamed, [Matter("note", (KEY,))]) == unnamed, "typed words are no data"
+
+
+@pytest.mark.parametrize("prose", [
+    "You're booked for Friday.", "The article is out now.", "You've always wanted a boat.", "You are signed up for the race.",
+    "As you love jazz, try the club.", "Your newsletter is out now.", "You have never liked crowds, so go early."])
+def test_what_nobody_said_of_the_owners_life_is_not_told(prose: str) -> None:
+    assert "tells_life" in {finding.rule for finding in companion.check_answer(prose, CHAT)}
+    said = CHAT._replace(question=f"So I think: {prose} And now?".replace("You're", "I am"))
+    assert companion.check_answer(prose, said) == [], "the owner just said so"
+    assert companion.check_answer(prose, CHAT._replace(told=(prose,))) == [], "a tool said so"
+    assert companion.check_answer(prose, CHAT._replace(others=(MAPS._replace(text=prose),))) == [], "it is on record"
+
+
+@pytest.mark.parametrize("prose", [
+    "If you are registered for the race, take the train.", "When the article is out, share the link.",
+    "You have always the choice to stop.", "Books are out of print at times.", "You like it or you do not.",
+    "Once you are signed up for the list, mails come weekly.", "If you like jazz, try the club."])
+def test_a_condition_tells_nothing_of_the_owners_life(prose: str) -> None:
+    assert companion.check_answer(prose, CHAT) == []
