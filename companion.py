@@ -7888,8 +7888,8 @@ _LIFE_TOLD = (
     r"(?:in|on|for|with|at|to|into)\b",
     r"\b(?:the|your) (?:\w+ )?(?:article|post|draft|page|piece|newsletter|blog|story|release) (?:is|has gone|went) "
     r"(?:now |just |already )*(?:out|live|online|public)\b",
-    r"\byou (?:have )?(?:always|never|long|secretly) (?:been (?:fond of|keen on|into)|wanted|loved|liked|preferred|hated"
-    r"|enjoyed|dreamed|dreamt|disliked)\b",
+    r"\byou (?:have )?(?:always|never|long|secretly) (?:been (?:fond of|keen on|into)|wanted|loved|liked|preferred"
+    r"|hated|enjoyed|dreamed|dreamt|disliked)\b",
     r"\b(?:as|since|because|knowing that) you (?:love|like|prefer|hate|dislike|enjoy"
     r"|are (?:fond of|keen on|into))\b",
 )
