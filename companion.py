@@ -2696,9 +2696,8 @@ VECTOR_RECORDS = 500      # newest records that get a vector
 WORDS_FLOOR = 0.34        # share of the question's weight that words alone must support
 WORDS_SURE = 0.90         # the same while vectors are still to come: what is shown stays
 WORDS_WEIGHT = 0.05       # what full support by words adds to a cosine
-MARGIN = 0.10             # further records may lie this far behind the best one
-FEW_RECORDS = 20          # in a home with no more than these ...
-WIDE_MARGIN = 0.14        # ... or behind the whole of a question that asks several things: this far
+MARGIN = 0.05             # further records may lie this far behind the best one
+WIDE_MARGIN = 0.14        # and this far behind the whole of a question that asks several things
 NEAR_MARGIN = 0.03        # the same behind a near miss that lies closer than all
 PIECE_MARGIN = 0.02       # and for each of its pieces
 KIN_BAND = 0.10           # how far below the floor a record of the same name still bears on what to do
@@ -2990,6 +2989,11 @@ ASKING = lazy_pattern(
     r"|,? *\b(?:don't|didn't|isn't|haven't|aren't|won't|hasn't|doesn't|wasn't|am i not|aren't)"
     r" (?:i|we|it|they|he|she|that)\b(?= *[?.!]*$)"
     r"|,? *\b(?:right|correct|agreed|yes|no|ok|then|please)\b(?= *[?.!]*$)", re.I)
+# A question in one piece for `build_units` that asks several things all the same. "..., and when did I
+# decide that" asks no second thing.
+ASKS_SEVERAL = lazy_pattern(
+    r"\w,?\s+(?:and|plus|also|both)\s+(?!(?:when|why|how much|where)\W*$|(?:when|why|where) did\b)\w"
+    r"|\w[?;]\s*\w|\bboth\b", re.I)
 # A question about how the owner likes things is about a preference, and others seldom are.
 ASKS_PREFERENCE = lazy_pattern(
     r"\b(?:do|would|did|what|how) i (?:\w+ )?(?:like|prefer|want|hate|love|dislike|stand)\b"
@@ -3355,10 +3359,10 @@ class Recall:
         vectors = [_build_unit_vector(v) for v in question_vectors or ()]
         best: dict[str, Match] = {}
         near: dict[str, Match] = {}
+        is_wide = len(units) > 1 or bool(ASKS_SEVERAL.search(question))
         for number, unit in enumerate(units):
             is_bare = number > 0 and len(unit.words) == 1  # the vector of a bare word is close to too much
             vector = vectors[number] if number < len(vectors) and not is_bare else None
-            is_wide = len(units) > 1 or len(self.records) <= FEW_RECORDS
             margin = PIECE_MARGIN if number else WIDE_MARGIN if is_wide else MARGIN
             on_record, close = self._find_unit(unit, vector, question, margin)
             if vectors and vector is None:  # onto the scale of cosines
