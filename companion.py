@@ -2732,8 +2732,10 @@ ready record recorded remember remembered remind right rule ruled said says seem
 sign signed simply sort stand stands status stay stays sticking talk tell thinking think thought
 told take takes taken taking took true try trying turn turns up use used uses using want wanted
 wants went work works wrong yeah
-amount colour color cost costs date dates kind longer number price signs size sort time times type way ways
+amount colour color cost costs date dates kind longer number ones price signs size sort sum time times type way ways
 adn alot hte taht teh waht wiht
+arent cant couldnt didnt doesnt dont hadnt hasnt havent heres im isnt ive shouldnt theres wasnt werent whats
+wheres whos wont wouldnt youre
 bad big current different entire fine full good great huge large little main new nice old proper real
 recent separate single small special tiny usual various whole
 """.split())
@@ -2773,7 +2775,7 @@ house home
 flat apartment
 sofa couch settee
 wardrobe closet cupboard
-fridge refrigerator freezer
+fridge refrigerator
 washer washing
 telly tv television
 phone mobile smartphone
@@ -2862,7 +2864,10 @@ docs documentation manual wiki
 release launch
 deploy deployment rollout
 server host
-database db sql postgres mysql sqlite
+database db sql
+database db postgres
+database db mysql
+database db sqlite
 backup backups
 website site web
 blog weblog
@@ -2892,69 +2897,114 @@ donation donate charity
 colour color colours colors shade
 """.strip().splitlines()
 
-# Things of one sort of which one is not another: a question about the one is not answered by a record
-# of the other. In the second table the words are as often the value asked for as the thing asked about.
+# Things of one sort of which one is not another: a question about the one is not answered by a record of the
+# other. A slash joins words for the same thing, an underscore a name of two words; a word behind + counts only
+# behind an article, as "the study" does and "I study" does not.
 SIBLINGS = """
-kitchen bathroom bedroom hall loft cellar garage office garden balcony lounge nursery toilet porch stairs
-dining pantry conservatory patio shed
+kitchen bathroom bedroom hall/hallway/corridor loft/attic cellar/basement garage office/+study/den/home_office
+ balcony lounge/living_room/sitting_room nursery toilet/loo/lavatory/wc porch stairs/staircase pantry/larder
+ dining/dining_room conservatory patio/terrace shed/outhouse garden/yard utility_room/laundry_room playroom
+ guest_room/spare_room/guest_bedroom/spare_bedroom workshop greenhouse
 front back side
 upstairs downstairs
 upper lower
-brother sister mother father uncle aunt cousin grandmother grandfather son daughter nephew niece wife husband
-godmother godfather bridesmaid witness
+brother/bro sister/sis mother/mum/mom/mummy father/dad/daddy uncle aunt/auntie/aunty cousin son daughter nephew
+ niece grandmother/granny/grandma/nan/gran grandfather/grandpa/grandad/granddad wife husband stepmother stepfather
+ godmother godfather goddaughter godson granddaughter grandson bridesmaid witness
 boy girl
-dog cat rabbit horse hamster parrot goat chicken duck goose cow sheep pig pony tortoise budgie guineapig
-piano violin guitar flute cello drum trumpet clarinet bass harp saxophone accordion ukulele organ viola
-breakfast lunch dinner dessert starter
-english french german spanish italian latin maths physics chemistry biology history geography
-doctor dentist optician vet hairdresser physio plumber electrician painter gardener builder lawyer accountant
-gas water electricity internet heating
-car bike bus train plane boat van motorbike lorry tram caravan scooter canoe
-house car life travel pet health liability
-roof wall floor ceiling window door fence gate chimney gutter
-oven fridge dishwasher washer dryer freezer kettle toaster microwave
-sofa bed table chair desk shelf wardrobe armchair bench bookcase
-printer scanner monitor keyboard mouse camera speaker router projector headphones
-desktop phone tablet
+dog/puppy/pup/mutt cat/kitten/kitty/puss rabbit/bunny horse hamster parrot goat chicken/hen duck goose cow sheep pig
+ pony tortoise budgie guineapig/guinea_pig gerbil ferret donkey canary goldfish alpaca snake lizard rat
+piano violin/fiddle guitar flute cello drum/drumkit trumpet clarinet +bass harp saxophone/sax accordion ukulele
+ +organ viola banjo mandolin oboe trombone bassoon harmonica xylophone bagpipes tuba
+breakfast/brekkie lunch dinner/supper dessert/pudding starter brunch
+pizza pasta soup curry stew lasagne risotto salad omelette pancake burger sandwich sushi paella casserole quiche
+biscuit/cookie muffin scone brownie crumble flapjack
+maths/math physics chemistry biology history geography economics psychology philosophy sociology statistics/stats
+doctor/gp dentist optician vet hairdresser/barber physio/physiotherapist plumber electrician painter/decorator
+ gardener builder lawyer/solicitor accountant carpenter/joiner roofer plasterer tiler nanny/childminder/babysitter
+ midwife nurse podiatrist osteopath cardiologist dermatologist architect surveyor photographer florist caterer
+gas water electricity/leccy/electric internet/broadband council_tax
+house_insurance/home_insurance/contents_insurance car_insurance/motor_insurance/car_policy
+ life_insurance/life_policy/life_cover travel_insurance/travel_policy/travel_cover pet_insurance/pet_policy/pet_cover
+ health_insurance/health_policy/health_cover liability_insurance/liability_policy/liability_cover
+house car
+car/automobile bike/bicycle bus +train/railway tram plane van motorbike/motorcycle/moped lorry/truck
+ caravan/camper/campervan/motorhome scooter canoe/kayak boat/ship/ferry tractor
+roof wall floor/flooring ceiling window/pane door fence gate chimney gutter driveway hedge lawn pond
+oven/cooker fridge/refrigerator freezer dishwasher/dish_washer washer/washing_machine dryer/tumble_dryer kettle
+ toaster microwave blender vacuum/hoover boiler radiator coffee_machine/coffee_maker
+sofa/couch/settee bed +table +chair desk shelf/shelves wardrobe/closet armchair bench bookcase dresser/sideboard
+ mattress mirror cot
+printer scanner monitor +keyboard mouse camera/webcam speaker/loudspeaker router/modem projector
+ headphones/earphones/earbuds microphone/mic
+desktop laptop phone/mobile/smartphone tablet telly/tv/television console e_reader/ereader
 passport licence visa permit certificate
-letter invoice receipt contract leaflet poster
+letter invoice receipt contract leaflet/flyer poster brochure
 keynote closing
 unit integration browser
-frontend backend
-android ios
-windows linux mac
-python java javascript rust ruby typescript
+frontend/front_end backend/back_end
 staging production
-login logout
+parser compiler linter formatter debugger
+sidebar toolbar menu footer header navbar
+login/signin logout
 import export
 input output
 upload download
 buyer seller
 landlord tenant
-mower strimmer wheelbarrow rake spade ladder hose trimmer chainsaw
-tyre brake bumper battery exhaust windscreen
+mower/lawnmower strimmer wheelbarrow rake spade/shovel ladder hose trimmer chainsaw hammer drill screwdriver
+ spanner/wrench pliers axe sander chisel
+tyre brake bumper battery exhaust windscreen/windshield clutch gearbox wiper headlight
 junior senior
-shirt trousers shoe coat dress hat sock glove scarf boot skirt jumper tie
-ring watch necklace bracelet earring brooch
-football tennis hockey rugby cricket basketball golf volleyball badminton
-apple pear plum cherry peach lemon strawberry raspberry potato tomato onion carrot bean pea cabbage leek
-coffee tea wine beer juice milk
+shirt trousers/slacks shoe coat/jacket +dress hat sock glove scarf boot skirt jumper/sweater/pullover +tie jeans
+ cardigan waistcoat sandals slippers pyjamas
++ring +watch necklace bracelet earring brooch
+football/soccer/footy tennis hockey rugby cricket basketball golf volleyball badminton netball judo karate yoga pilates
+ climbing/bouldering jogging swimming archery skating skiing/ski snowboarding surfing/surf
+ kitesurfing/kiteboarding windsurfing sailing/sail diving/scuba paddleboarding gymnastics darts chess
+knitting crochet sewing embroidery pottery/ceramics weaving quilting woodwork/woodworking calligraphy origami
+apple pear plum cherry peach lemon strawberry raspberry blackberry blueberry gooseberry grape apricot melon banana
+ mango quince potato tomato/toms onion carrot bean pea cabbage leek courgette/zucchini pumpkin cucumber spinach
+ lettuce beetroot aubergine/eggplant broccoli cauliflower celery radish parsnip turnip sweetcorn chilli
+basil parsley thyme rosemary mint coriander/cilantro dill chives oregano lavender tarragon
++rose tulip daffodil dahlia lily sunflower peony poppy orchid pansy marigold geranium
+ hydrangea daisy snowdrop crocus hyacinth primrose foxglove
+oak +ash birch beech maple willow pine spruce yew hawthorn holly chestnut walnut larch poplar cypress magnolia
+coffee tea wine beer juice milk cider lemonade cocoa whisky/whiskey gin rum vodka
 fork knife spoon plate cup
 curtain blind carpet rug
-christmas easter birthday halloween wedding funeral anniversary
-hand foot knee shoulder hip ankle elbow wrist
-hourly daily weekly monthly quarterly yearly annual
-""".strip().splitlines()
+christmas/xmas easter birthday halloween wedding funeral anniversary christening/baptism thanksgiving hanukkah
+ diwali ramadan
+hand foot knee shoulder hip ankle elbow wrist neck
+arm leg
+eye ear nose tooth/teeth
+heart kidney liver lung stomach
+blood_pressure blood_sugar/glucose cholesterol pulse/heart_rate blood_count blood_group/blood_type
+london paris berlin vienna rome madrid lisbon barcelona amsterdam brussels prague budapest copenhagen stockholm oslo
+ helsinki dublin edinburgh york hull leeds manchester bristol glasgow zurich geneva munich hamburg cologne milan
+ venice florence naples athens istanbul warsaw krakow tokyo kyoto
+""".strip().replace("\n ", " ").splitlines()
+# The same where the words are as often the value asked for as the thing asked about.
 VALUES = """
-monday tuesday wednesday thursday friday saturday sunday
-january february march april june july august september october november december
+monday/mon tuesday/tue/tues wednesday thursday/thu/thurs friday/fri saturday sunday
+january/jan february/feb march april june july august/aug september/sept october/oct november/nov december/dec
 spring summer autumn winter
-first second third fourth last
+first/1st second/2nd third/3rd fourth/4th fifth/5th last
 left right
 morning afternoon evening night
+hourly daily weekly fortnightly monthly quarterly yearly/annual/annually
 red blue green yellow black white brown grey orange pink purple
 north south east west
-""".strip().splitlines()
+english french german spanish italian latin dutch portuguese swedish norwegian danish finnish polish russian greek
+ turkish welsh irish arabic japanese chinese korean
+python java javascript rust ruby typescript kotlin haskell php perl scala elixir fortran cobol
+postgres/postgresql mysql sqlite mongodb/mongo mariadb oracle
+france spain italy germany austria switzerland portugal greece norway sweden denmark finland iceland ireland scotland
+ wales netherlands/holland belgium poland croatia slovenia hungary japan canada mexico brazil morocco egypt australia
+windows linux/ubuntu/debian/fedora mac/macos
+android ios/iphone
+mastodon twitter bluesky facebook instagram linkedin tiktok reddit whatsapp telegram discord slack
+""".strip().replace("\n ", " ").splitlines()
 
 # What a question word asks for, and how a record looks that has it.
 ASKED_FOR: tuple[tuple[str, str, str], ...] = (
@@ -2989,6 +3039,9 @@ ASKING = lazy_pattern(
     r"|,? *\b(?:don't|didn't|isn't|haven't|aren't|won't|hasn't|doesn't|wasn't|am i not|aren't)"
     r" (?:i|we|it|they|he|she|that)\b(?= *[?.!]*$)"
     r"|,? *\b(?:right|correct|agreed|yes|no|ok|then|please)\b(?= *[?.!]*$)", re.I)
+# "The bakery job" and "the bakery" are one thing: stems that add nothing to the word before them.
+LOOSE_HEADS = frozenset("job thing stuff busines plan idea project issu matter situation deal arrangement account"
+                        " topic subject case question problem venu plac".split())
 # A question in one piece for `build_units` that asks several things all the same. "..., and when did I
 # decide that" asks no second thing.
 ASKS_SEVERAL = lazy_pattern(
@@ -3029,39 +3082,65 @@ _ENDINGS = (("sses", "ss"), ("ies", "y"), ("ied", "y"), ("ying", "y"), ("ings", 
 
 
 class _Groups:
-    """Stem -> numbers of the lines that it stands in; the lines are read when it is first asked."""
+    """Key -> numbers of the lines that it stands in; the lines are read when it is first asked.
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
+    A key is a stem, two stems with a blank between them, or a stem behind a + (see SIBLINGS).
+    """
+
+    def __init__(self, build_lines: Callable[[], Sequence[str]]) -> None:
+        self._build_lines = build_lines
+        self._lines: list[list[str]] = []
         self._numbers: dict[str, frozenset[int]] = {}
 
     def table(self) -> dict[str, frozenset[int]]:
-        """Every stem with the numbers of its lines."""
+        """Every key with the numbers of its lines."""
         if not self._numbers:
             found: dict[str, set[int]] = {}
-            for number, line in enumerate(self._lines):
-                for word in line.split():
-                    found.setdefault(stem_word(word), set()).add(number)
-            self._numbers = {stem: frozenset(numbers) for stem, numbers in found.items()}
+            self._lines = [line.replace("/", " ").split() for line in self._build_lines()]
+            for number, words in enumerate(self._lines):
+                for word in words:
+                    for key in _build_keys(word):
+                        found.setdefault(key, set()).add(number)
+            self._numbers = {key: frozenset(numbers) for key, numbers in found.items()}
         return self._numbers
 
-    def of(self, stem: str) -> frozenset[int]:
-        """The numbers of a stem's lines, often none."""
-        return self.table().get(stem, frozenset())
+    def of(self, *keys: str) -> frozenset[int]:
+        """The numbers of the lines of these keys, often none."""
+        table = self.table()
+        return frozenset(number for key in keys if key in table for number in table[key])
+
+    def words(self, number: int) -> list[str]:
+        """The words of a line, as they may stand in a text."""
+        self.table()
+        return [word.strip("+").replace("_", " ") for word in self._lines[number]]
 
 
-_FAMILY_OF = _Groups(FAMILIES)
-_SIBLING_OF = _Groups(SIBLINGS)
-_VALUE_OF = _Groups(VALUES)
+def _build_keys(word: str) -> tuple[str, ...]:
+    parts = word.split("_")
+    if len(parts) == 1:
+        return (("+" if word[0] == "+" else "") + stem_word(word.strip("+")),)
+    return " ".join(map(stem_word, parts)), stem_word("".join(parts))
+
+
+def _list_synonyms() -> list[str]:
+    """The families, and from the tables of sorts the words that stand for the same thing."""
+    return [*FAMILIES, *(item for line in (*SIBLINGS, *VALUES) for item in line.split() if "/" in item)]
+
+
+_FAMILY_OF = _Groups(_list_synonyms)
+_SIBLING_OF = _Groups(lambda: SIBLINGS)
+_VALUE_OF = _Groups(lambda: VALUES)
 
 
 class Word(NamedTuple):
-    """A word of matter in a question: as typed, its stem, its part in a pair, its families."""
+    """A word of matter in a question: as typed, its stem, its part, its families and sorts."""
 
     text: str
     stem: str
-    role: str  # "" | modifier | head | name
+    role: str  # "" | modifier | head | name | caller (a name, should no record know the word)
     families: frozenset[int]
+    sorts: frozenset[int]
+    pair_sorts: frozenset[int]  # those of the two words of which it is one
 
 
 def build_search_words(text: str) -> list[Word]:
@@ -3070,10 +3149,28 @@ def build_search_words(text: str) -> list[Word]:
     words: dict[str, Word] = {}
     for number, token in enumerate(tokens):
         if not _is_plain(token[0]):
-            stem = stem_word(token[0])
-            role = _find_role(text, tokens, number)
-            words.setdefault(stem, Word(token[0], stem, role, _find_families(stem)))
+            word = _build_word(text, tokens, number)
+            words.setdefault(word.stem, word)
     return list(words.values())
+
+
+def _build_word(text: str, tokens: Sequence[re.Match[str]], number: int) -> Word:
+    stem, pairs = stem_word(tokens[number][0]), [*_list_pairs(tokens[max(0, number - 1):number + 2])]
+    own = (stem, "+" + stem) if _is_behind_article(tokens, number) else (stem,)
+    families = _FAMILY_OF.of(*own, *pairs) or _find_families(stem)
+    return Word(tokens[number][0], stem, _find_role(text, tokens, number), families,
+                _SIBLING_OF.of(*own), _SIBLING_OF.of(*pairs))
+
+
+def _list_pairs(tokens: Sequence[re.Match[str]]) -> list[str]:
+    """The keys of each two words side by side."""
+    return [f"{stem_word(one[0])} {stem_word(two[0])}" for one, two in zip(tokens, tokens[1:], strict=False)
+            if two.start() == one.end() + 1]
+
+
+def _is_behind_article(tokens: Sequence[re.Match[str]], number: int) -> bool:
+    before = tokens[number - 1][0].lower() if number else ""
+    return before in _DETERMINER or bool(re.search(r"['’]s?$", before))
 
 
 def _is_plain(token: str) -> bool:
@@ -3094,9 +3191,9 @@ _STOPS_BY_FORM: dict[tuple[str, int], list[str]] = {}
 
 
 def _find_families(stem: str) -> frozenset[int]:
-    """The families of a word, also of one with a slip of the finger in it."""
-    if _FAMILY_OF.of(stem) or len(stem) < 6:
-        return _FAMILY_OF.of(stem)
+    """The families of a word with a slip of the finger in it."""
+    if len(stem) < 6:
+        return frozenset()
     return next((numbers for known, numbers in _FAMILY_OF.table().items()
                  if known[0] == stem[0] and _is_one_slip(stem, known)), frozenset())
 
@@ -3112,15 +3209,26 @@ def _find_role(text: str, tokens: Sequence[re.Match[str]], number: int) -> str:
         return "modifier"
     if number and _is_pair(tokens, number - 1):
         return "head"
-    return ""
+    return "caller" if _is_called(tokens, number) else ""
+
+
+def _is_called(tokens: Sequence[re.Match[str]], number: int) -> bool:
+    """True for what stands where a name may: "does viktor have", "viktor's desk" with no article before it."""
+    word, stem = tokens[number][0], stem_word(tokens[number][0])
+    if number in (0, len(tokens) - 1) or not stem.isalpha() or any(
+            table.of(stem, "+" + stem) for table in (_FAMILY_OF, _SIBLING_OF, _VALUE_OF)):
+        return False
+    return tokens[number - 1][0].lower() in _CALLING or \
+        bool(re.search("['’]s$", word)) and not _is_behind_article(tokens, number)
+
+
+_CALLING = frozenset("does did will would has can could should may might".split())
 
 
 def _is_pair(tokens: Sequence[re.Match[str]], number: int) -> bool:
     """True if this word and the next are two nouns behind an article or the like."""
-    if number == 0:
-        return False
-    before, one, two = tokens[number - 1][0].lower(), tokens[number], tokens[number + 1]
-    return (before in _DETERMINER or bool(re.search(r"['’]s?$", before))) and two.start() == one.end() + 1 \
+    one, two = tokens[number], tokens[number + 1]
+    return _is_behind_article(tokens, number) and two.start() == one.end() + 1 \
         and not _is_plain(one[0]) and not _is_plain(two[0]) and not _VERB.search(two[0].lower())
 
 
@@ -3146,6 +3254,8 @@ def build_units(question: str) -> list[Unit]:
     asked = [s for s in sentences if s.endswith("?")] or sentences[-1:]
     pieces = [_build_unit(piece) for s in asked for piece in _PIECES.split(s)]
     pieces = [piece for piece in pieces if piece.words and not POINTS_BACK.search(piece.text)]
+    if len(pieces) == 1:  # what is asked of it may stand in the rest
+        pieces = [pieces[0]._replace(asked=question)]
     return [whole, *pieces[:UNIT_LIMIT]] if len(pieces) > 1 or len(asked) < len(sentences) else [whole]
 
 
@@ -3227,29 +3337,31 @@ class _Shape(NamedTuple):
     siblings: frozenset[int]
     values: frozenset[int]
     names: bool
+    called: frozenset[str]  # stems of names that are surely names
 
 
 def _build_shape(record: Record) -> _Shape:
-    text = build_search_text(record)
-    stems = frozenset(stem_word(m[0]) for m in _WORD.finditer(text))
-    families, siblings, values = (frozenset(n for s in stems for n in table.of(s))
-                                  for table in (_FAMILY_OF, _SIBLING_OF, _VALUE_OF))
-    return _Shape(stems, families, siblings, values, names=_has_name(record.text or ""))
+    tokens = list(_WORD.finditer(build_search_text(record)))
+    stems = frozenset(stem_word(m[0]) for m in tokens)
+    keys = {*stems, *_list_pairs(tokens),
+            *("+" + stem_word(m[0]) for n, m in enumerate(tokens) if _is_behind_article(tokens, n))}
+    families, siblings, values = (table.of(*keys) for table in (_FAMILY_OF, _SIBLING_OF, _VALUE_OF))
+    names = [found for found in _NAME.finditer(record.text or "") if not _VALUE_OF.of(stem_word(found[0]))]
+    return _Shape(stems, families, siblings, values, bool(names), frozenset(
+        stem for found in names if (found.start() or found["owner"])
+        and not (_FAMILY_OF.of(stem := stem_word(found[0])) or _SIBLING_OF.of(stem))))
 
 
 _NAME = lazy_pattern(
     r"(?<=[a-z0-9,;:] )[A-Z][a-z]+"
-    r"|^[A-Z][a-z]+(?= (?:has|is|will|does|goes)\b| \w+s (?:the|an?|in|on|to|for|my|our|her|it)\b)")
+    r"|^[A-Z][a-z]+(?= (?:has|is|will|does|goes)\b| \w+s (?:the|an?|in|on|to|for|my|our|her|it|\d+)\b)"
+    r"|^(?P<owner>(?!Owner|The|Today|Tomorrow)[A-Z][a-z]+)(?=['’]s )")
 
 
 def _list_names(record: Record) -> frozenset[str]:
     """Words with a capital that no sentence gives them: names, of whatever sort."""
     words = re.findall(r"\b[A-Z][a-z]+\b", record.text or "")
     return frozenset(word for word in words if not _is_plain(word) and not _VALUE_OF.of(stem_word(word)))
-
-
-def _has_name(text: str) -> bool:
-    return any(not _VALUE_OF.of(stem_word(found[0])) for found in _NAME.finditer(text))
 
 
 SEARCH_LIMIT = 100_000  # characters of a record that are searched; no writer makes a longer one
@@ -3412,11 +3524,14 @@ class Recall:
         own_top = max((match.score for match in scored if is_own(match.record)), default=0.0)
         if vector is None and self._vectors:
             scored = _keep_sure(unit, scored)
+        unit = _settle_names(unit, [self._shape(match.record) for match in scored])
+        missed = self._find_missed(unit, [m for m in scored if m.score >= max(floor, top - WIDE_MARGIN)])
         on_record, near = list[Match](), list[Match]()
         for match in _rank(scored):
             best = own_top if is_own(match.record) else top  # a note in the question's words hides nothing (P6)
             if match.score >= floor and match.score >= best - margin:
-                if is_near_miss(unit, match, self._shape(match.record)):
+                is_bare = near and not on_record and len(match.missing) == len(unit.words)
+                if match.record.id in missed or is_bare:
                     near.append(match)
                     if not on_record:  # what was asked is close by and not it: the rest is farther off
                         margin = NEAR_MARGIN
@@ -3425,6 +3540,13 @@ class Recall:
             elif match.score >= floor - NEAR_BAND and len(match.missing) < len(unit.words):
                 near.append(match)
         return on_record, near
+
+    def _find_missed(self, unit: Unit, close: Sequence[Match]) -> set[str]:
+        """The ids of the near misses among `close`."""
+        missed = [match for match in close if is_near_miss(unit, match, self._shape(match.record))]
+        ids = {match.record.id for match in missed}
+        return ids | {match.record.id for match in close if match.record.kind == "note"
+                      and any(_is_other_half(unit, match, miss) for miss in missed)}
 
     def _floor(self, vector: tuple[float, ...] | None) -> float:
         if vector is not None:
@@ -3481,7 +3603,7 @@ class Recall:
         """The word and its family as they may stand in a record."""
         own = [f'"{word.text.lower()}"', *([f'"{word.stem}" *'] if len(word.stem) >= 5 else []),
                *(f'"{term}"' for term in self._find_slips(word.stem))]
-        return own + [f'"{w}"' for n in word.families for w in FAMILIES[n].split()]
+        return own + [f'"{w}"' for n in word.families for w in _FAMILY_OF.words(n)]
 
     def _find_slips(self, stem: str) -> list[str]:
         """Words of the records that a slip of the finger sets apart from one that no record has."""
@@ -3495,6 +3617,18 @@ class Recall:
         if record.id not in self._shapes:
             self._shapes[record.id] = _build_shape(record)
         return self._shapes[record.id]
+
+
+def _settle_names(unit: Unit, shapes: Sequence[_Shape]) -> Unit:
+    """The unit with those of its words as names that the records call so, and that stand so and none knows."""
+    called = frozenset(stem for shape in shapes for stem in shape.called)
+    known = frozenset(stem for shape in shapes for stem in shape.stems)
+
+    def settle(word: Word) -> Word:
+        if word.role in ("", "caller") and word.stem in called or word.role == "caller" and word.stem not in known:
+            return word._replace(role="name")
+        return word
+    return unit._replace(words=tuple(map(settle, unit.words)))
 
 
 def _keep_sure(unit: Unit, scored: Sequence[Match]) -> list[Match]:
@@ -3590,8 +3724,23 @@ def _is_sibling(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Sha
     """The other one of its sort: the bathroom's tap. What its like took the place of is no such thing."""
     if record.replaces or record.replaced_by:
         return False
-    here = frozenset(n for word in unit.words if word not in lacking for n in _SIBLING_OF.of(word.stem))
-    return any(_SIBLING_OF.of(word.stem) & (shape.siblings - here) for word in lacking)
+    pairs = frozenset(n for word in lacking for n in word.pair_sorts)
+    here = frozenset(n for word in unit.words if word not in lacking
+                     for n in (*word.sorts, *(word.pair_sorts - pairs)))
+    beside = [word for word in lacking if (word.sorts | word.pair_sorts) & (shape.siblings - here)]
+    if len(lacking) < len(unit.words):
+        beside = [word for word in beside if not _is_guess(unit, word)]
+    return bool(beside)
+
+
+def _is_guess(unit: Unit, word: Word) -> bool:
+    """True for what is guessed of the matter, not part of it: "does it go in the hall", ", the hall?"."""
+    return bool(re.search(_GUESS + rf"(?:(?:the|my|our|an?|your) )?{re.escape(word.text)}\b(?! [a-z])",
+                          unit.asked, re.I))
+
+
+_GUESS = (r"(?:\b(?:go(?:es|ing)?|mov(?:es?|ed|ing)|put|fly(?:ing)?|hang(?:s|ing)?|hung|stands?|lives?|living|sits?"
+          r"|keep|kept|stored?|sen[dt])(?: \w+)? (?:in|into|to|on|at)|\bby|\bor|,) ")
 
 
 def _is_other_value(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
@@ -3607,7 +3756,8 @@ def _is_half_a_pair(unit: Unit, lacking: Sequence[Word], record: Record, shape: 
     for one, two in zip(unit.words, unit.words[1:], strict=False):
         if one.role == "modifier" and one in lacking and two.stem in shape.stems:
             return True
-        if two.role == "head" and two in lacking and one.stem in shape.stems and record.kind == "note":
+        if two.role == "head" and two in lacking and one.stem in shape.stems and record.kind == "note" \
+                and two.stem not in LOOSE_HEADS:
             return True
     return False
 
@@ -3629,6 +3779,12 @@ def _is_other_side(unit: Unit, lacking: Sequence[Word], record: Record, shape: _
 
 NEAR_RULES: tuple[Callable[[Unit, Sequence[Word], Record, _Shape], bool], ...] = (
     _is_sibling, _is_other_value, _is_half_a_pair, _is_other_name, _is_other_side)
+
+
+def _is_other_half(unit: Unit, match: Match, miss: Match) -> bool:
+    """True if the near miss has the matter and this one only whom it was asked of: Viktor's cold, Rosa's desk."""
+    matter = {word.text for word in unit.words} - set(miss.missing)
+    return bool(matter) and matter <= set(match.missing) and len(match.missing) < len(unit.words)
 
 
 # The chat model as third finder. Words and vectors cannot tell a sibling from a synonym; a small chat model
