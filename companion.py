@@ -3050,11 +3050,26 @@ ASKS_SEVERAL = lazy_pattern(
 # A question about how the owner likes things is about a preference, and others seldom are.
 ASKS_PREFERENCE = lazy_pattern(
     r"\b(?:do|would|did|what|how) i (?:\w+ )?(?:like|prefer|want|hate|love|dislike|stand)\b"
-    r"|\bi (?:\w+ )?(?:like|prefer|hate|love|dislike|can'?t stand)\b|\bmy (?:taste|preference|favou?rite)s?\b"
+    r"|\bi (?:\w+ )?(?:like|prefer|hate|love|dislike|can'?t stand)\b|\bmy (?:taste|preference|favou?rite)s?\b|\b(?:fond of|keen on)\b"
     r"|\bshould you\b|\byour? (?:\w+ )?(?:repl(?:y|ies)|answers?|write|writing|say|tell|suggest\w*|"
     r"recommend\w*|address|call|lay|format|explain|summar\w*|words?|phras\w*|tone)\b", re.I)
+ASKS_DECISION = lazy_pattern(
+    r"\b(?:decid\w+|agree[ds]?|settled?|rul(?:e[ds]?|ing) (?:\w+ )?out|promised?|confirm(?:ed)?|definite(?:ly)?|final"
+    r"|picked|chosen?|choose|signed off|allowed|for sure)\b"
+    r"|\b(?:right|correct|true|yes)\W*\?+$|\b(?:yes or no|(?:just )?say (?:yes|correct|so))\b", re.I)
+# What is asked for, and by how much a record of each standing then comes before or after its cosine.
+PRIORS: tuple[tuple[re.Pattern[str], Mapping[str, float]], ...] = (
+    (ASKS_PREFERENCE, {"preference": 0.03, "note": -0.05}),
+    (ASKS_DECISION, {"preference": -0.05, "note": -0.08}),
+)
 PRIOR: Mapping[str, float] = {"preference": -0.05, "note": -0.05}
-PREFERENCE_ASKED: Mapping[str, float] = {"preference": 0.03, "note": -0.05}
+PRIOR_OF_WORDS = 0.01     # the part of a prior that counts where words alone decide
+ASKED_PRIOR = 0.02        # for a record that has the day, the sum or the person asked for
+# What a helper's note says the owner likes or decided ranks as what it claims, and stays the helper's (P6).
+CLAIMS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("preference", lazy_pattern(r"\bowner (?:\w+ ){0,2}(?:like|love|prefer|hate|enjoy|dislike|want)s?\b", re.I)),
+    ("decided", lazy_pattern(r"\bowner (?:\w+ ){0,2}(?:decided|agreed|promised|settled|chose|wants)\b", re.I)),
+)
 SMALL_TALK = lazy_pattern(
     r"^\W*(?:hi|hello|hey|good (?:morning|afternoon|evening|night)|thanks|thank you|bye|how are you)\b"
     r"|^\W*(?:please |can you |could you )?(?:write|draft|explain|translate|summari[sz]e|compute|tell)"
@@ -3471,6 +3486,7 @@ class Recall:
         vectors = [_build_unit_vector(v) for v in question_vectors or ()]
         best: dict[str, Match] = {}
         near: dict[str, Match] = {}
+        unasked = set[str]()
         is_wide = len(units) > 1 or bool(ASKS_SEVERAL.search(question))
         for number, unit in enumerate(units):
             is_bare = number > 0 and len(unit.words) == 1  # the vector of a bare word is close to too much
@@ -3479,11 +3495,13 @@ class Recall:
             on_record, close = self._find_unit(unit, vector, question, margin)
             if vectors and vector is None:  # onto the scale of cosines
                 on_record = [m._replace(score=FLOOR + WORDS_WEIGHT * m.score) for m in on_record]
+            if number:  # a piece that has all its words in a record and is not answered by it
+                unasked |= {m.record.id for m in close if not m.missing} - {m.record.id for m in on_record}
             _keep_best(best, [*on_record, *close] if asks_advice(question) else on_record)
             _keep_best(near, close)
         if vectors and best and asks_advice(question):
             _keep_best(best, self._find_kin(list(best.values()), vectors[0], units[0]))
-        chosen = _choose_matches(best.values())
+        chosen = _choose_matches(match for i, match in best.items() if i not in unasked)
         if not chosen and not self._vectors:
             chosen = self._find_preferences(question)
         taken = {match.record.id for match in chosen}
@@ -3556,17 +3574,18 @@ class Recall:
     def _score(self, unit: Unit, vector: tuple[float, ...] | None, question: str) -> list[Match]:
         """Every record that words or the vector bring up, with its score on the scale in force."""
         ids = self._find_candidates(unit)
-        if vector is None:
-            return [Match(self.records[i], share, "words", missing)
+        prior = next((by for asked, by in PRIORS if asked.search(question)), PRIOR)
+        if vector is None:  # here a prior only parts what has the same words
+            return [Match(self.records[i], share * (1 + PRIOR_OF_WORDS * (
+                        _find_prior(self.records[i], prior, unit) - 0.1)), "words", missing)
                     for i, (share, missing) in self._score_words(unit, ids).items() if share]
-        prior = PREFERENCE_ASKED if ASKS_PREFERENCE.search(question) else PRIOR
         cosines = self._find_cosines(vector, FLOOR - NEAR_BAND - WORDS_WEIGHT, ids)
         matches = []
         for i, (share, missing) in self._score_words(unit, list({*ids, *cosines})).items():
             if i in cosines:
                 score = cosines[i] + WORDS_WEIGHT * share
                 if score >= FLOOR:  # a prior ranks, it does not put out
-                    score = max(FLOOR, score + prior.get(self.records[i].standing, 0.0))
+                    score = max(FLOOR, score + _find_prior(self.records[i], prior, unit))
                 matches.append(Match(self.records[i], score, "vectors", missing))
             else:  # no vector: what words alone say, on the same scale
                 matches.append(Match(self.records[i], FLOOR + 0.3 * (share - WORDS_SURE), "words", missing))
@@ -3617,6 +3636,15 @@ class Recall:
         if record.id not in self._shapes:
             self._shapes[record.id] = _build_shape(record)
         return self._shapes[record.id]
+
+
+def _find_prior(record: Record, prior: Mapping[str, float], unit: Unit) -> float:
+    text = record.text or ""
+    standing = record.standing
+    if standing == "unconfirmed":
+        standing = next((claim for claim, says in CLAIMS if says.search(text)), standing)
+    has = any(re.search(asked, unit.asked, re.I) and re.search(has, text, re.I) for _, asked, has in ASKED_FOR)
+    return prior.get(standing, 0.0) + ASKED_PRIOR * has
 
 
 def _settle_names(unit: Unit, shapes: Sequence[_Shape]) -> Unit:
