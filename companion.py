@@ -2844,6 +2844,11 @@ lunch midday
 eat eating food diet
 meat beef pork lamb
 vegetarian vegan
+vegetable vegetables veg veggie
+advert advertisement ad ads
+information info
+laboratory lab
+glasses spectacles specs
 cake cakes baking baked bake
 bread loaf
 drink beverage
@@ -2899,7 +2904,7 @@ colour color colours colors shade
 
 # Things of one sort of which one is not another: a question about the one is not answered by a record of the
 # other. A slash joins words for the same thing, an underscore a name of two words; a word behind + counts only
-# behind an article, as "the study" does and "I study" does not.
+# behind an article or "in" and the like, as "the study" does and "I study" does not. Never a whole and its part.
 SIBLINGS = """
 kitchen bathroom bedroom hall/hallway/corridor loft/attic cellar/basement garage office/+study/den/home_office
  balcony lounge/living_room/sitting_room nursery toilet/loo/lavatory/wc porch stairs/staircase pantry/larder
@@ -2941,6 +2946,7 @@ desktop laptop phone/mobile/smartphone tablet telly/tv/television console e_read
 passport licence visa permit certificate
 letter invoice receipt contract leaflet/flyer poster brochure
 keynote closing
+blog/weblog wiki forum newsletter podcast webshop
 unit integration browser
 frontend/front_end backend/back_end
 staging production
@@ -2987,7 +2993,7 @@ london paris berlin vienna rome madrid lisbon barcelona amsterdam brussels pragu
 # The same where the words are as often the value asked for as the thing asked about.
 VALUES = """
 monday/mon tuesday/tue/tues wednesday thursday/thu/thurs friday/fri saturday sunday
-january/jan february/feb march april june july august/aug september/sept october/oct november/nov december/dec
+january/jan february/feb march april +may june july august/aug september/sept october/oct november/nov december/dec
 spring summer autumn winter
 first/1st second/2nd third/3rd fourth/4th fifth/5th last
 left right
@@ -3171,7 +3177,7 @@ def build_search_words(text: str) -> list[Word]:
 
 def _build_word(text: str, tokens: Sequence[re.Match[str]], number: int) -> Word:
     stem, pairs = stem_word(tokens[number][0]), [*_list_pairs(tokens[max(0, number - 1):number + 2])]
-    own = (stem, "+" + stem) if _is_behind_article(tokens, number) else (stem,)
+    own = (stem, "+" + stem) if _is_noun(tokens, number) else (stem,)
     families = _FAMILY_OF.of(*own, *pairs) or _find_families(stem)
     return Word(tokens[number][0], stem, _find_role(text, tokens, number), families,
                 _SIBLING_OF.of(*own), _SIBLING_OF.of(*pairs))
@@ -3181,6 +3187,14 @@ def _list_pairs(tokens: Sequence[re.Match[str]]) -> list[str]:
     """The keys of each two words side by side."""
     return [f"{stem_word(one[0])} {stem_word(two[0])}" for one, two in zip(tokens, tokens[1:], strict=False)
             if two.start() == one.end() + 1]
+
+
+def _is_noun(tokens: Sequence[re.Match[str]], number: int) -> bool:
+    """True for "the study" and "in May", not for "I study" and "I may"."""
+    return _is_behind_article(tokens, number) or number > 0 and tokens[number - 1][0].lower() in _BEFORE_NOUN
+
+
+_BEFORE_NOUN = frozenset("in of for by from since until till before after at on during".split())
 
 
 def _is_behind_article(tokens: Sequence[re.Match[str]], number: int) -> bool:
@@ -3352,19 +3366,21 @@ class _Shape(NamedTuple):
     siblings: frozenset[int]
     values: frozenset[int]
     names: bool
-    called: frozenset[str]  # stems of names that are surely names
+    named: frozenset[str]   # stems of what may be names ...
+    called: frozenset[str]  # ... and of what surely are
 
 
 def _build_shape(record: Record) -> _Shape:
     tokens = list(_WORD.finditer(build_search_text(record)))
     stems = frozenset(stem_word(m[0]) for m in tokens)
     keys = {*stems, *_list_pairs(tokens),
-            *("+" + stem_word(m[0]) for n, m in enumerate(tokens) if _is_behind_article(tokens, n))}
+            *("+" + stem_word(m[0]) for n, m in enumerate(tokens) if _is_noun(tokens, n))}
     families, siblings, values = (table.of(*keys) for table in (_FAMILY_OF, _SIBLING_OF, _VALUE_OF))
     names = [found for found in _NAME.finditer(record.text or "") if not _VALUE_OF.of(stem_word(found[0]))]
-    return _Shape(stems, families, siblings, values, bool(names), frozenset(
-        stem for found in names if (found.start() or found["owner"])
-        and not (_FAMILY_OF.of(stem := stem_word(found[0])) or _SIBLING_OF.of(stem))))
+    own = {stem_word(found[0]): bool(found.start() or found["owner"]) for found in names}
+    own = {stem: sure for stem, sure in own.items() if not (_FAMILY_OF.of(stem) or _SIBLING_OF.of(stem))}
+    return _Shape(stems, families, siblings, values, bool(names), frozenset(own),
+                  frozenset(stem for stem, sure in own.items() if sure))
 
 
 _NAME = lazy_pattern(
@@ -3650,10 +3666,10 @@ def _find_prior(record: Record, prior: Mapping[str, float], unit: Unit) -> float
 def _settle_names(unit: Unit, shapes: Sequence[_Shape]) -> Unit:
     """The unit with those of its words as names that the records call so, and that stand so and none knows."""
     called = frozenset(stem for shape in shapes for stem in shape.called)
-    known = frozenset(stem for shape in shapes for stem in shape.stems)
+    known = frozenset(stem for shape in shapes for stem in shape.stems - shape.named)
 
     def settle(word: Word) -> Word:
-        if word.role in ("", "caller") and word.stem in called or word.role == "caller" and word.stem not in known:
+        if word.role == "" and word.stem in called or word.role == "caller" and word.stem not in known:
             return word._replace(role="name")
         return word
     return unit._replace(words=tuple(map(settle, unit.words)))
@@ -3744,7 +3760,7 @@ def is_near_miss(unit: Unit, match: Match, shape: _Shape) -> bool:
     """True if the record is about something beside the question, which it must not answer (P5)."""
     lacking = [word for word in unit.words if word.text in match.missing]
     if len(lacking) == len(unit.words):  # said in other words altogether
-        return _is_sibling(unit, lacking, match.record, shape)
+        return any(rule(unit, lacking, match.record, shape) for rule in (_is_sibling, _is_other_value))
     return any(rule(unit, lacking, match.record, shape) for rule in NEAR_RULES)
 
 
@@ -3763,7 +3779,8 @@ def _is_sibling(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Sha
 
 def _is_guess(unit: Unit, word: Word) -> bool:
     """True for what is guessed of the matter, not part of it: "does it go in the hall", ", the hall?"."""
-    return bool(re.search(_GUESS + rf"(?:(?:the|my|our|an?|your) )?{re.escape(word.text)}\b(?! [a-z])",
+    return bool(re.search(_GUESS + rf"(?:(?:the|my|our|an?|your) )?{re.escape(word.text)}\b"
+                          r"(?! (?!(?:by|in|on|at|with|for|from|then|and|or|this|next)\b)[a-z])",
                           unit.asked, re.I))
 
 
