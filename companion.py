@@ -3056,7 +3056,8 @@ ASKS_SEVERAL = lazy_pattern(
 # A question about how the owner likes things is about a preference, and others seldom are.
 ASKS_PREFERENCE = lazy_pattern(
     r"\b(?:do|would|did|what|how) i (?:\w+ )?(?:like|prefer|want|hate|love|dislike|stand)\b"
-    r"|\bi (?:\w+ )?(?:like|prefer|hate|love|dislike|can'?t stand)\b|\bmy (?:taste|preference|favou?rite)s?\b|\b(?:fond of|keen on)\b"
+    r"|\bi (?:\w+ )?(?:like|prefer|hate|love|dislike|can'?t stand)\b|\bmy (?:taste|preference|favou?rite)s?\b"
+    r"|\b(?:fond of|keen on)\b"
     r"|\bshould you\b|\byour? (?:\w+ )?(?:repl(?:y|ies)|answers?|write|writing|say|tell|suggest\w*|"
     r"recommend\w*|address|call|lay|format|explain|summar\w*|words?|phras\w*|tone)\b", re.I)
 ASKS_DECISION = lazy_pattern(
@@ -3176,7 +3177,7 @@ def build_search_words(text: str) -> list[Word]:
 
 
 def _build_word(text: str, tokens: Sequence[re.Match[str]], number: int) -> Word:
-    stem, pairs = stem_word(tokens[number][0]), [*_list_pairs(tokens[max(0, number - 1):number + 2])]
+    stem, pairs = stem_word(tokens[number][0]), _list_pairs(tokens[max(0, number - 1):number + 2])
     own = (stem, "+" + stem) if _is_noun(tokens, number) else (stem,)
     families = _FAMILY_OF.of(*own, *pairs) or _find_families(stem)
     return Word(tokens[number][0], stem, _find_role(text, tokens, number), families,
@@ -3385,7 +3386,7 @@ def _build_shape(record: Record) -> _Shape:
 
 _NAME = lazy_pattern(
     r"(?<=[a-z0-9,;:] )[A-Z][a-z]+"
-    r"|^[A-Z][a-z]+(?= (?:has|is|will|does|goes)\b| \w+s (?:the|an?|in|on|to|for|my|our|her|it|\d+)\b)"
+    r"|^[A-Z][a-z]+(?= (?:has|is|will|does|goes)\b| \w+s (?:the|an?|in|on|to|for|my|our|her|it|over|up|after|\d+)\b)"
     r"|^(?P<owner>(?!Owner|The|Today|Tomorrow)[A-Z][a-z]+)(?=['’]s )")
 
 
@@ -3503,7 +3504,7 @@ class Recall:
         best: dict[str, Match] = {}
         near: dict[str, Match] = {}
         unasked = set[str]()
-        is_wide = len(units) > 1 or bool(ASKS_SEVERAL.search(question))
+        is_wide = len(units) > 2 or bool(ASKS_SEVERAL.search(question))
         for number, unit in enumerate(units):
             is_bare = number > 0 and len(unit.words) == 1  # the vector of a bare word is close to too much
             vector = vectors[number] if number < len(vectors) and not is_bare else None
@@ -3554,24 +3555,25 @@ class Recall:
             scored = [match for match in scored if not match.missing]
         elif len(self.records) > FEW_RECORDS and not asks_of_sense(question):
             scored = [match for match in scored if len(match.missing) < len(unit.words)]
-        top = max((match.score for match in scored), default=0.0)
-        own_top = max((match.score for match in scored if is_own(match.record)), default=0.0)
         if vector is None and self._vectors:
             scored = _keep_sure(unit, scored)
+        best = {own: max((m.score for m in scored if is_own(m.record) or not own), default=0.0)
+                for own in (True, False)}  # a note in the question's words hides nothing of the owner's (P6)
         unit = _settle_names(unit, [self._shape(match.record) for match in scored])
-        missed = self._find_missed(unit, [m for m in scored if m.score >= max(floor, top - WIDE_MARGIN)])
-        on_record, near = list[Match](), list[Match]()
+        missed = self._find_missed(unit, [m for m in scored if m.score >= floor
+                                          and m.score >= best[is_own(m.record)] - WIDE_MARGIN])
+        on_record, near, closest = list[Match](), list[Match](), list[Match]()
         for match in _rank(scored):
-            best = own_top if is_own(match.record) else top  # a note in the question's words hides nothing (P6)
-            if match.score >= floor and match.score >= best - margin:
-                is_bare = near and not on_record and len(match.missing) == len(unit.words)
-                if match.record.id in missed or is_bare:
+            has_no_word = len(match.missing) == len(unit.words)
+            closer = _list_before(closest, match)  # what was asked is close by and not it: the rest is farther off
+            if match.score >= floor and match.score >= best[is_own(match.record)] - (NEAR_MARGIN if closer else margin):
+                if match.record.id in missed or has_no_word and closer and not on_record:
                     near.append(match)
-                    if not on_record:  # what was asked is close by and not it: the rest is farther off
-                        margin = NEAR_MARGIN
-                else:
+                    closest += [] if on_record else [match]
+                elif not (has_no_word and vector is not None and match.score <= FLOOR  # put there by a prior
+                          and _list_before(on_record, match)):
                     on_record.append(match)
-            elif match.score >= floor - NEAR_BAND and len(match.missing) < len(unit.words):
+            elif match.score >= floor - NEAR_BAND and not has_no_word:
                 near.append(match)
         return on_record, near
 
@@ -3580,7 +3582,7 @@ class Recall:
         missed = [match for match in close if is_near_miss(unit, match, self._shape(match.record))]
         ids = {match.record.id for match in missed}
         return ids | {match.record.id for match in close if match.record.kind == "note"
-                      and any(_is_other_half(unit, match, miss) for miss in missed)}
+                      and any(_is_other_half(unit, match, miss) for miss in _list_before(missed, match))}
 
     def _floor(self, vector: tuple[float, ...] | None) -> float:
         if vector is not None:
@@ -3600,7 +3602,7 @@ class Recall:
         for i, (share, missing) in self._score_words(unit, list({*ids, *cosines})).items():
             if i in cosines:
                 score = cosines[i] + WORDS_WEIGHT * share
-                if score >= FLOOR:  # a prior ranks, it does not put out
+                if score >= FLOOR:  # a prior ranks, it does not put out what is alone
                     score = max(FLOOR, score + _find_prior(self.records[i], prior, unit))
                 matches.append(Match(self.records[i], score, "vectors", missing))
             else:  # no vector: what words alone say, on the same scale
@@ -3700,6 +3702,11 @@ def _keep_best(kept: dict[str, Match], matches: Iterable[Match]) -> None:
     for match in matches:
         if match.record.id not in kept or kept[match.record.id].score < match.score:
             kept[match.record.id] = match
+
+
+def _list_before(kept: Sequence[Match], match: Match) -> list[Match]:
+    """Those of `kept` that may stand in the way of `match`: a helper's do not in that of the owner's (P6)."""
+    return [other for other in kept if is_own(other.record) or not is_own(match.record)]
 
 
 def _rank(matches: Iterable[Match]) -> list[Match]:
