@@ -3387,7 +3387,7 @@ def _build_shape(record: Record) -> _Shape:
 _NAME = lazy_pattern(
     r"(?<=[a-z0-9,;:] )[A-Z][a-z]+"
     r"|^[A-Z][a-z]+(?= (?:has|is|will|does|goes)\b| \w+s (?:the|an?|in|on|to|for|my|our|her|it|over|up|after|\d+)\b)"
-    r"|^(?P<owner>(?!Owner|The|Today|Tomorrow)[A-Z][a-z]+)(?=['’]s )")
+    r"|^(?P<owner>(?!Owner|The|Today|Tomorrow)[A-Z][a-z]+)(?=['’]s | (?:&|and) [A-Z])")
 
 
 def _list_names(record: Record) -> frozenset[str]:
@@ -3836,7 +3836,8 @@ NEAR_RULES: tuple[Callable[[Unit, Sequence[Word], Record, _Shape], bool], ...] =
 def _is_other_half(unit: Unit, match: Match, miss: Match) -> bool:
     """True if the near miss has the matter and this one only whom it was asked of: Viktor's cold, Rosa's desk."""
     matter = {word.text for word in unit.words} - set(miss.missing)
-    return bool(matter) and matter <= set(match.missing) and len(match.missing) < len(unit.words)
+    here = [word for word in unit.words if word.text not in match.missing]
+    return bool(matter) and matter <= set(match.missing) and bool(here) and all(w.role == "name" for w in here)
 
 
 # The chat model as third finder. Words and vectors cannot tell a sibling from a synonym; a small chat model
