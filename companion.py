@@ -2758,7 +2758,8 @@ father dad daddy
 grandmother granny grandma nan gran
 grandfather grandpa grandad granddad
 brother sibling
-wife husband spouse partner
+wife spouse partner
+husband spouse partner
 dog puppy pup hound
 cat kitten kitty
 rabbit bunny
@@ -3018,7 +3019,7 @@ ASKED_FOR: tuple[tuple[str, str, str], ...] = (
      r"\b(?:i|me|my|we|us|our|you|he|she|his|her|they|them|their|(?:some|every)(?:one|body)|no(?:body| one)|"
      r"\w*(?:father|mother|parents?|brother|sister|aunt|uncle|cousin|son|daughter|wife|husband|partner|friends?|"
      r"neighbou?rs?|kids?|child(?:ren)?|twins|owner|boss|team|staff|group|club|society|company|firm|agency|school|"
-     r"charity|committee|board|guests?|people|family|clients?|customers?|\wors?|ists?|ians?))\b|"
+     r"charity|committee|board|guests?|people|(?:go(?:es)?|given?|left|hand(?:ed|s)?|lent|pass(?:ed|es)?) to|family|clients?|customers?|\wors?|ists?|ians?))\b|"
      r"(?-i:[a-z0-9,;:] +[A-Z][a-z]+"
      r"|^[A-Z][a-z]+ (?:(?:and|is|has|will|does|was|goes)\b|\w+s (?:the|an?|in|on|to|for|my|our|her|it)\b))"),
     ("how much", r"\bhow much\b|\bwhat (?:price|sum|amount)\b",
@@ -3503,13 +3504,16 @@ class Recall:
         vectors = [_build_unit_vector(v) for v in question_vectors or ()]
         best: dict[str, Match] = {}
         near: dict[str, Match] = {}
-        unasked = set[str]()
+        unasked, ruled_out = set[str](), set[str]()
         is_wide = len(units) > 2 or bool(ASKS_SEVERAL.search(question))
         for number, unit in enumerate(units):
             is_bare = number > 0 and len(unit.words) == 1  # the vector of a bare word is close to too much
             vector = vectors[number] if number < len(vectors) and not is_bare else None
             margin = PIECE_MARGIN if number else WIDE_MARGIN if is_wide else MARGIN
-            on_record, close = self._find_unit(unit, vector, question, margin)
+            on_record, close, missed = self._find_unit(unit, vector, question, margin)
+            ruled_out = ruled_out if number else missed
+            if is_bare:  # a bare word brings nothing back that the whole question ruled out
+                on_record = [m for m in on_record if m.record.id not in ruled_out]
             if vectors and vector is None:  # onto the scale of cosines
                 on_record = [m._replace(score=FLOOR + WORDS_WEIGHT * m.score) for m in on_record]
             if number:  # a piece that has all its words in a record and is not answered by it
@@ -3547,8 +3551,8 @@ class Recall:
         return Found(tuple(Match(record, 1.0, "words", ()) for record in known[:BLOCK_LIMIT]), ())
 
     def _find_unit(self, unit: Unit, vector: tuple[float, ...] | None, question: str,
-                   margin: float) -> tuple[list[Match], list[Match]]:
-        """Matches and near misses of one unit, each held against the rules of a near miss."""
+                   margin: float) -> tuple[list[Match], list[Match], set[str]]:
+        """Matches of one unit, what lies near it, and the ids of those that a rule calls a near miss."""
         floor = self._floor(vector)
         scored = self._score(unit, vector, question)
         if SMALL_TALK.search(question) or is_general(question):  # only what it names
@@ -3560,7 +3564,7 @@ class Recall:
         best = {own: max((m.score for m in scored if is_own(m.record) or not own), default=0.0)
                 for own in (True, False)}  # a note in the question's words hides nothing of the owner's (P6)
         unit = _settle_names(unit, [self._shape(match.record) for match in scored])
-        missed = self._find_missed(unit, [m for m in scored if m.score >= floor
+        missed = self._find_missed(unit, [m for m in scored if m.score >= floor - NEAR_BAND
                                           and m.score >= best[is_own(m.record)] - WIDE_MARGIN])
         on_record, near, closest = list[Match](), list[Match](), list[Match]()
         for match in _rank(scored):
@@ -3575,7 +3579,7 @@ class Recall:
                     on_record.append(match)
             elif match.score >= floor - NEAR_BAND and not has_no_word:
                 near.append(match)
-        return on_record, near
+        return on_record, near, missed
 
     def _find_missed(self, unit: Unit, close: Sequence[Match]) -> set[str]:
         """The ids of the near misses among `close`."""
@@ -3593,9 +3597,10 @@ class Recall:
         """Every record that words or the vector bring up, with its score on the scale in force."""
         ids = self._find_candidates(unit)
         prior = next((by for asked, by in PRIORS if asked.search(question)), PRIOR)
-        if vector is None:  # here a prior only parts what has the same words
+        if vector is None:  # here what is asked for only parts records with the same words
+            asked = {} if prior is PRIOR else prior
             return [Match(self.records[i], share * (1 + PRIOR_OF_WORDS * (
-                        _find_prior(self.records[i], prior, unit) - 0.1)), "words", missing)
+                        _find_prior(self.records[i], asked, unit) - 0.1)), "words", missing)
                     for i, (share, missing) in self._score_words(unit, ids).items() if share]
         cosines = self._find_cosines(vector, FLOOR - NEAR_BAND - WORDS_WEIGHT, ids)
         matches = []
