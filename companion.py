@@ -3019,7 +3019,8 @@ ASKED_FOR: tuple[tuple[str, str, str], ...] = (
      r"\b(?:i|me|my|we|us|our|you|he|she|his|her|they|them|their|(?:some|every)(?:one|body)|no(?:body| one)|"
      r"\w*(?:father|mother|parents?|brother|sister|aunt|uncle|cousin|son|daughter|wife|husband|partner|friends?|"
      r"neighbou?rs?|kids?|child(?:ren)?|twins|owner|boss|team|staff|group|club|society|company|firm|agency|school|"
-     r"charity|committee|board|guests?|people|(?:go(?:es)?|given?|left|hand(?:ed|s)?|lent|pass(?:ed|es)?) to|family|clients?|customers?|\wors?|ists?|ians?))\b|"
+     r"(?:go(?:es)?|given?|left|hand(?:ed|s)?|lent|pass(?:ed|es)?) to|"
+     r"charity|committee|board|guests?|people|family|clients?|customers?|\wors?|ists?|ians?))\b|"
      r"(?-i:[a-z0-9,;:] +[A-Z][a-z]+"
      r"|^[A-Z][a-z]+ (?:(?:and|is|has|will|does|was|goes)\b|\w+s (?:the|an?|in|on|to|for|my|our|her|it)\b))"),
     ("how much", r"\bhow much\b|\bwhat (?:price|sum|amount)\b",
@@ -3584,9 +3585,10 @@ class Recall:
     def _find_missed(self, unit: Unit, close: Sequence[Match]) -> set[str]:
         """The ids of the near misses among `close`."""
         missed = [match for match in close if is_near_miss(unit, match, self._shape(match.record))]
-        ids = {match.record.id for match in missed}
-        return ids | {match.record.id for match in close if match.record.kind == "note"
-                      and any(_is_other_half(unit, match, miss) for miss in _list_before(missed, match))}
+        named = [match for match in close if match.record.kind == "note" and _has_only_names(unit, match)]
+        return {match.record.id for match in missed} | {
+            match.record.id for match in named
+            if any(_is_other_half(unit, match, miss) for miss in _list_before(missed, match))}
 
     def _floor(self, vector: tuple[float, ...] | None) -> float:
         if vector is not None:
@@ -3597,10 +3599,11 @@ class Recall:
         """Every record that words or the vector bring up, with its score on the scale in force."""
         ids = self._find_candidates(unit)
         prior = next((by for asked, by in PRIORS if asked.search(question)), PRIOR)
+        wanted = _list_wanted(unit)
         if vector is None:  # here what is asked for only parts records with the same words
             asked = {} if prior is PRIOR else prior
             return [Match(self.records[i], share * (1 + PRIOR_OF_WORDS * (
-                        _find_prior(self.records[i], asked, unit) - 0.1)), "words", missing)
+                        _find_prior(self.records[i], asked, wanted) - 0.1)), "words", missing)
                     for i, (share, missing) in self._score_words(unit, ids).items() if share]
         cosines = self._find_cosines(vector, FLOOR - NEAR_BAND - WORDS_WEIGHT, ids)
         matches = []
@@ -3608,7 +3611,7 @@ class Recall:
             if i in cosines:
                 score = cosines[i] + WORDS_WEIGHT * share
                 if score >= FLOOR:  # a prior ranks, it does not put out what is alone
-                    score = max(FLOOR, score + _find_prior(self.records[i], prior, unit))
+                    score = max(FLOOR, score + _find_prior(self.records[i], prior, wanted))
                 matches.append(Match(self.records[i], score, "vectors", missing))
             else:  # no vector: what words alone say, on the same scale
                 matches.append(Match(self.records[i], FLOOR + 0.3 * (share - WORDS_SURE), "words", missing))
@@ -3661,13 +3664,17 @@ class Recall:
         return self._shapes[record.id]
 
 
-def _find_prior(record: Record, prior: Mapping[str, float], unit: Unit) -> float:
-    text = record.text or ""
-    standing = record.standing
+def _find_prior(record: Record, prior: Mapping[str, float], wanted: Sequence[str]) -> float:
+    """What a record's standing, real or claimed, and the day, sum or person in it add to its score."""
+    text, standing = record.text or "", record.standing
     if standing == "unconfirmed":
         standing = next((claim for claim, says in CLAIMS if says.search(text)), standing)
-    has = any(re.search(asked, unit.asked, re.I) and re.search(has, text, re.I) for _, asked, has in ASKED_FOR)
-    return prior.get(standing, 0.0) + ASKED_PRIOR * has
+    return prior.get(standing, 0.0) + ASKED_PRIOR * any(re.search(has, text, re.I) for has in wanted)
+
+
+def _list_wanted(unit: Unit) -> list[str]:
+    """How a record looks that has what the question asks for: one pattern for each kind asked for."""
+    return [has for _, asked, has in ASKED_FOR if re.search(asked, unit.asked, re.I)]
 
 
 def _settle_names(unit: Unit, shapes: Sequence[_Shape]) -> Unit:
@@ -3830,19 +3837,23 @@ def _is_other_side(unit: Unit, lacking: Sequence[Word], record: Record, shape: _
     text = record.text or ""
     if re.search(ABOUT_RECORD, unit.asked, re.I) or re.search(r"\b(?:no|not|never|nobody|n't)\b", text, re.I):
         return False
-    return any(re.search(asked, unit.asked, re.I) and not re.search(has, text, re.I)
-               for _, asked, has in ASKED_FOR)
+    return any(not re.search(has, text, re.I) for has in _list_wanted(unit))
 
 
 NEAR_RULES: tuple[Callable[[Unit, Sequence[Word], Record, _Shape], bool], ...] = (
     _is_sibling, _is_other_value, _is_half_a_pair, _is_other_name, _is_other_side)
 
 
+def _has_only_names(unit: Unit, match: Match) -> bool:
+    """True if all that the record shares with the question is a name."""
+    here = [word for word in unit.words if word.text not in match.missing]
+    return bool(here) and all(word.role == "name" for word in here)
+
+
 def _is_other_half(unit: Unit, match: Match, miss: Match) -> bool:
     """True if the near miss has the matter and this one only whom it was asked of: Viktor's cold, Rosa's desk."""
     matter = {word.text for word in unit.words} - set(miss.missing)
-    here = [word for word in unit.words if word.text not in match.missing]
-    return bool(matter) and matter <= set(match.missing) and bool(here) and all(w.role == "name" for w in here)
+    return bool(matter) and matter <= set(match.missing)
 
 
 # The chat model as third finder. Words and vectors cannot tell a sibling from a synonym; a small chat model
