@@ -2697,7 +2697,7 @@ WORDS_FLOOR = 0.34        # share of the question's weight that words alone must
 WORDS_SURE = 0.90         # the same while vectors are still to come: what is shown stays
 WORDS_WEIGHT = 0.05       # what full support by words adds to a cosine
 MARGIN = 0.05             # further records may lie this far behind the best one
-WIDE_MARGIN = 0.14        # and this far behind the whole of a question that asks several things
+WIDE_MARGIN = 0.12        # and this far behind the whole of a question that asks several things
 NEAR_MARGIN = 0.03        # the same behind a near miss that lies closer than all
 PIECE_MARGIN = 0.02       # and for each of its pieces
 KIN_BAND = 0.10           # how far below the floor a record of the same name still bears on what to do
@@ -2934,7 +2934,7 @@ house_insurance/home_insurance/contents_insurance car_insurance/motor_insurance/
  life_insurance/life_policy/life_cover travel_insurance/travel_policy/travel_cover pet_insurance/pet_policy/pet_cover
  health_insurance/health_policy/health_cover liability_insurance/liability_policy/liability_cover
 house car
-car/automobile bike/bicycle bus +train/railway tram plane van motorbike/motorcycle/moped lorry/truck
+car/automobile bike/bicycle bus +train/railway tram plane/flight van motorbike/motorcycle/moped lorry/truck
  caravan/camper/campervan/motorhome scooter canoe/kayak boat/ship/ferry tractor
 roof wall floor/flooring ceiling window/pane door fence gate chimney gutter driveway hedge lawn pond
 oven/cooker fridge/refrigerator freezer dishwasher/dish_washer washer/washing_machine dryer/tumble_dryer kettle

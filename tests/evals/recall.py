@@ -92,12 +92,13 @@ def find(companion: Any, recall: Any, question: str, vectors: Vectors | None, wa
     if way == "vectors":
         kept = companion.CANDIDATES, companion.WORDS_WEIGHT, companion.NEAR_RULES
         companion.CANDIDATES, companion.WORDS_WEIGHT, companion.NEAR_RULES = 0, 0.0, ()
-        sibling, companion._is_sibling = companion._is_sibling, lambda *_: False
+        rules = companion._is_sibling, companion._is_other_value
+        companion._is_sibling = companion._is_other_value = lambda *_: False
         try:
             return recall.find(question, (), asked)
         finally:
             companion.CANDIDATES, companion.WORDS_WEIGHT, companion.NEAR_RULES = kept
-            companion._is_sibling = sibling
+            companion._is_sibling, companion._is_other_value = rules
     first, later = recall.find(question), recall.find(question, (), asked)
     if way == "with pick":
         later = look_again(companion, question, later, {m.record.id for m in first.on_record})
