@@ -2697,6 +2697,7 @@ WORDS_FLOOR = 0.34        # share of the question's weight that words alone must
 WORDS_SURE = 0.90         # the same while vectors are still to come: what is shown stays
 WORDS_WEIGHT = 0.05       # what full support by words adds to a cosine
 MARGIN = 0.05             # further records may lie this far behind the best one
+FEW_RECORDS = 20          # among more than these some lie close to whatever is said
 WIDE_MARGIN = 0.12        # and this far behind the whole of a question that asks several things
 NEAR_MARGIN = 0.03        # the same behind a near miss that lies closer than all
 PIECE_MARGIN = 0.02       # and for each of its pieces
