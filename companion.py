@@ -3507,7 +3507,8 @@ class Recall:
         best: dict[str, Match] = {}
         near: dict[str, Match] = {}
         unasked, ruled_out = set[str](), set[str]()
-        is_wide = len(units) > 2 or bool(ASKS_SEVERAL.search(question))
+        advice = asks_advice(question)
+        is_wide = advice or len(units) > 2 or bool(ASKS_SEVERAL.search(question))
         for number, unit in enumerate(units):
             is_bare = number > 0 and len(unit.words) == 1  # the vector of a bare word is close to too much
             vector = vectors[number] if number < len(vectors) and not is_bare else None
@@ -3518,11 +3519,11 @@ class Recall:
                 on_record = [m for m in on_record if m.record.id not in ruled_out]
             if vectors and vector is None:  # onto the scale of cosines
                 on_record = [m._replace(score=FLOOR + WORDS_WEIGHT * m.score) for m in on_record]
-            if number:  # a piece that has all its words in a record and is not answered by it
+            if number and not advice:  # a piece that has all its words in a record and is not answered by it
                 unasked |= {m.record.id for m in close if not m.missing} - {m.record.id for m in on_record}
-            _keep_best(best, [*on_record, *close] if asks_advice(question) else on_record)
+            _keep_best(best, [*on_record, *close] if advice else on_record)
             _keep_best(near, close)
-        if vectors and best and asks_advice(question):
+        if vectors and best and advice:
             _keep_best(best, self._find_kin(list(best.values()), vectors[0], units[0]))
         chosen = _choose_matches(match for i, match in best.items() if i not in unasked)
         if not chosen and not self._vectors:
@@ -3576,8 +3577,8 @@ class Recall:
                 if match.record.id in missed or has_no_word and closer and not on_record:
                     near.append(match)
                     closest += [] if on_record else [match]
-                elif not (has_no_word and vector is not None and match.score <= FLOOR  # put there by a prior
-                          and _list_before(on_record, match)):
+                elif not (has_no_word and margin <= MARGIN and vector is not None
+                          and match.score <= FLOOR and _list_before(on_record, match)):  # put behind by a prior
                     on_record.append(match)
             elif match.score >= floor - NEAR_BAND and not has_no_word:
                 near.append(match)
