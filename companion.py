@@ -3563,7 +3563,7 @@ class Recall:
         elif len(self.records) > FEW_RECORDS and not asks_of_sense(question):
             scored = [match for match in scored if len(match.missing) < len(unit.words)]
         if vector is None and self._vectors:
-            scored = _keep_sure(unit, scored)
+            scored = _keep_sure(unit, scored, question)
         best = {own: max((m.score for m in scored if is_own(m.record) or not own), default=0.0)
                 for own in (True, False)}  # a note in the question's words hides nothing of the owner's (P6)
         unit = _settle_names(unit, [self._shape(match.record) for match in scored])
@@ -3691,10 +3691,15 @@ def _settle_names(unit: Unit, shapes: Sequence[_Shape]) -> Unit:
     return unit._replace(words=tuple(map(settle, unit.words)))
 
 
-def _keep_sure(unit: Unit, scored: Sequence[Match]) -> list[Match]:
-    """Of matches by words: those with two words of the question, or with one that few records have."""
+def _keep_sure(unit: Unit, scored: Sequence[Match], question: str) -> list[Match]:
+    """Of matches by words: those with two words of the question, or with one that few records have.
+
+    Asked how the owner likes things, one word is not enough but for a preference.
+    """
     rare = len([m for m in scored if m.score >= WORDS_SURE]) <= 2
-    return [m for m in scored if rare or len(unit.words) - len(m.missing) >= 2]
+    liking = bool(ASKS_PREFERENCE.search(question))
+    return [m for m in scored if len(unit.words) - len(m.missing) >= 2
+            or rare and (not liking or m.record.standing == "preference")]
 
 
 def _open_index() -> sqlite3.Connection:
