@@ -3331,13 +3331,14 @@ _ADVICE = lazy_pattern(
     r"|\bwill (?:it|that) do\b|\b(?:any reason not|anything against|still works?)\b"
     r"|\b(?:needs?|wants?) to know\b|\bwhose\b", re.I)
 _OF_RECORD = lazy_pattern(
-    r"\b(?:did|had|have|was|were|am|are|been|will) (?:i|we)\b|(?<!should )(?<!can )(?<!do )\b(?:i|we) (?:did|said|chose"
-    r"|decided|agreed|wrote|put"
+    r"\b(?:did|had|have|was|were|am|are|been|will) (?:i|we)\b|(?<!should )(?<!can )(?<!do )\b(?:i|we) (?:did|said"
+    r"|cho+se|decided|agreed|wrote|put"
     r"|picked|(?:have|had)(?! (?:an?|the|to|no|some|got)\b))\b|\b(?:decid\w*|settled|agreed|fixed|confirmed|records?"
-    r"|definite\w*|status|final\w*|chosen|remind|remember)\b", re.I)
+    r"|ruled|definite\w*|status|final\w*|chosen|remind|remember)\b", re.I)
 _ASKED = lazy_pattern(
     r"\?|^(?:\W*(?:so|and|but|ok|okay|well|come on|please|hey|hi|wait|hm+)\b[\s,:]*)*"
-    r"(?:wh?ich|what|whats|who|whom|whose|when|where|why|how|did|do|does|have|has|is|are|am|was|were|will|can|any"
+    r"(?:wh?ich|(?:what|who|when|where|why|how)(?:'?s)?|whom|whose|am|any"
+    r"|(?:did|do|does|have|has|had|is|are|was|were|wo|ca|would|could|should)(?:n'?t)?|will|can"
     r"|remind|tell|quick)\b|\b(?:remind me|tell me|just say|say yes|confirm|right|yes|no|then|(?:is|was|do|did|are|were"
     r"|have|has|does|ai)n'?t (?:i|it|we|they|he|she))\b\W*$|\bjust say\b", re.I)
 

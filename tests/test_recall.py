@@ -560,3 +560,30 @@ def test_among_many_records_sense_alone_answers_only_what_asks_for_the_case(ques
     filler = [f"note: parcel {n} waits at depot {n}" for n in range(companion.FEW_RECORDS)]
     assert ids(ask(with_vectors(make_home("note: the amplifier and the guitar stand in the hall", *filler)),
                    question).on_record) == found
+
+
+@pytest.mark.parametrize(("said", "asks"), [
+    ("wheres the kiln", True), ("didnt i choose the loom", True), ("I haven't ruled the loom out", True),
+    ("isnt the loom sold", True), ("the loom is so pretty", False), ("what a day", True), ("whatever", False)])
+def test_questions_without_marks_and_apostrophes_ask_all_the_same(said: str, asks: bool) -> None:
+    assert companion.asks_of_sense(said) is asks
+
+
+def test_one_word_is_not_sure_where_the_owner_s_likings_are_asked_for() -> None:
+    lines = ["decision: I write the camping guide.", "preference: the stove stays small"]
+    recall = with_vectors(make_home(*lines))
+    assert ids(recall.find("what do I hate in what you write?").on_record) == []
+    assert ids(recall.find("did I write?").on_record) == ["d1"]
+    assert ids(recall.find("do I like the stove?").on_record) == ["m1"]
+
+
+def test_what_was_put_behind_comes_back_where_nothing_is_better() -> None:
+    """A prior ranks; alone, a note that shares no word is shown, beside a closer record it is not."""
+    def vectors(*cosines: float) -> list[list[float]]:
+        return [[cosine, (1 - cosine ** 2) ** 0.5] for cosine in cosines]
+    for lines, shown in ((("note: the mast was varnished",), ["m1"]),
+                         (("decision: The harbour is shut.", "note: the mast was varnished"), ["d1"])):
+        recall = companion.Recall(make_home(*lines), "nomic-embed-text")
+        recall.add_vectors([line_id for line_id in ("d1", "m1") if line_id in recall.records],
+                           vectors(0.62, 0.60)[-len(lines):])
+        assert ids(recall.find("is boating over?", (), vectors(1.0)).on_record) == shown
