@@ -8020,6 +8020,33 @@ def helper_as_owner(prose: str, facts: Facts) -> Iterator[Finding]:
                 break
 
 
+def credits_helper(prose: str, facts: Facts) -> Iterator[Finding]:
+    """Gives a helper words that stand in another record and not in the helper's own (P4)."""
+    for matter in facts.matters:
+        if matter.standing != "unconfirmed":
+            continue
+        own = content_stems(_words_of(matter))
+        others = content_stems(" ".join(_words_of(m) for m in facts.matters if m is not matter))
+        name = re.escape(_render_helper(matter.records[-1]))
+        for sentence in split_sentences(prose):
+            told = re.split(rf"\bnote (?:by|of|from) {name}\b|\b{name}\b", sentence, maxsplit=1, flags=re.I)
+            got = content_stems(told[-1]) - content_stems(facts.question) if len(told) > 1 else frozenset()
+            if len(got & others - own) >= 2 and not got & own - others:
+                yield Finding("credits_helper", shorten(told[-1].strip(" ,:"), 60))
+
+
+def passes_over(prose: str, facts: Facts) -> Iterator[Finding]:
+    """Says what to do and uses nothing of what is on record about the very thing (P5)."""
+    if not asks_advice(facts.question):
+        return
+    asked, said = content_stems(facts.question), content_stems(prose)
+    strong = [(content_stems(_words_of(matter)), matter) for matter in facts.matters if matter.records
+              and matter.standing in ("note", "decided", "unconfirmed", "undecided", "reversed")]
+    fresh = [stems - asked for stems, _ in strong if len(stems & asked) >= 2 and len(stems - asked) >= 2]
+    if fresh and not any(said & stems for stems in fresh):
+        yield Finding("passes_over", "uses nothing of what is on record about it")
+
+
 _NO_FOREIGN_NAME = (r"(?:I|AI|OK|TV|PC|ID|PIN|FYI|Mr|Mrs|Ms|Dr|DEV|Ollama|Companion|PM|AM|UTC"
                     r"|JSON|Yes|No|You|The|It|This|That|Your|If|However|Please|Note|Decided"
                     r"|Undecided|Unconfirmed|Record|Sunday|Monday"
@@ -8176,8 +8203,8 @@ def leans_on(prose: str, facts: Facts) -> Iterator[Finding]:
 RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, forged_block, echoes_task,
                                  leans_on, tells_life)
 RULES_TOUCHED: tuple[Rule, ...] = (beyond_standing, foreign_figure, foreign_name, owner_as_self,
-                                  helper_as_owner, claims_settled, leaves_out, foreign_word,
-                                  denies_note)
+                                  helper_as_owner, credits_helper, passes_over, claims_settled, leaves_out,
+                                  foreign_word, denies_note)
 
 
 def check_answer(prose: str, facts: Facts) -> list[Finding]:
@@ -8368,6 +8395,8 @@ _RETRY = {
     "foreign_name": "\"{detail}\" is in no record; name nothing else than the record does.",
     "owner_as_self": "These are the owner's words and likings, not yours; say \"you\", not"
                      " \"I\", \"my\" or \"we\".",
+    "credits_helper": "That is not what the helper's note says ({detail}).",
+    "passes_over": "Your answer used nothing of what is on record about it.",
     "helper_as_owner": "A helper wrote that, not the owner; name the helper and call it"
                        " unconfirmed.",
 }

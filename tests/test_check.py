@@ -665,3 +665,30 @@ def test_what_nobody_said_of_the_owners_life_is_not_told(prose: str) -> None:
     "Once you are signed up for the list, mails come weekly.", "If you like jazz, try the club."])
 def test_a_condition_tells_nothing_of_the_owners_life(prose: str) -> None:
     assert companion.check_answer(prose, CHAT) == []
+
+
+ROLE = KEY._replace(id="m9", text="the agency in Bergen offers a role in data")
+START = TUNER._replace(id="m8", text="The agency was told that a start before March is impossible.", author="helper:mail-helper")
+ON_AGENCY = build_facts("The agency in Bergen wants me to start in January. What do I say?",
+                        Matter("unconfirmed", (START,)), Matter("note", (ROLE,)))
+
+
+@pytest.mark.parametrize(("prose", "rule"), [
+    ("According to an unconfirmed note by mail-helper, the agency offers a role in data.", "credits_helper"),
+    ("An unconfirmed note by mail-helper says: a role in data is offered.", "credits_helper"),
+    ("Write back that you agree.", "passes_over"), ("Yes, January is fine.", "passes_over"),
+    ("Tell the agency in Bergen that you begin in January.", "passes_over")])
+def test_advice_is_made_from_the_record_and_from_the_right_one(prose: str, rule: str) -> None:
+    assert rule in {finding.rule for finding in companion.check_answer(prose, ON_AGENCY)}
+
+
+@pytest.mark.parametrize("prose", [
+    "According to an unconfirmed note by mail-helper, a start before March is impossible.",
+    "An unconfirmed note by mail-helper says that March is the earliest; you noted a role in data."])
+def test_advice_that_uses_the_record_is_shown(prose: str) -> None:
+    assert not {"credits_helper", "passes_over"} & {f.rule for f in companion.check_answer(prose, ON_AGENCY)}
+
+
+def test_advice_beside_a_record_that_shares_one_word_is_free() -> None:
+    facts = build_facts("The train is late again. Should I complain?", Matter("reversed", (ROME, VIENNA)))
+    assert "passes_over" not in {f.rule for f in companion.check_answer("Ask for your money back.", facts)}
