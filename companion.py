@@ -8281,7 +8281,7 @@ _LIST_IT = ("Tell me each of these points in one short sentence, in this order, 
             " facts and its \"decided\", \"not decided\" or \"unconfirmed\". Add nothing.")
 _USE_IT = "Answer my question in two or three sentences and use what the record says."
 _BEGIN = {
-    "decided": "You decided", "undecided": "You have not decided", "replaced": "You changed that:",
+    "decided": "You decided", "undecided": "You have not decided whether", "replaced": "You changed that:",
     "undone": "You took that back", "unconfirmed": "According to an unconfirmed note by {helper},",
     "preference": "You like", "no_record": "Nothing is on record about",
 }
