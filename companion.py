@@ -8073,6 +8073,16 @@ _OF_THE_ASKING = frozenset(map(word_stem, (
     " approve approved fix fixed definite definitely commit tell user come hold").split()))
 
 
+def _asks_no_more(clause: str, facts: Facts, known: frozenset[str], families: set[int]) -> bool:
+    """Whether a clause calls open what the record names, in the question's words: no sum, day or writer among them."""
+    if any(matter.standing != "undecided" for matter in facts.matters) \
+            or not _find(r"\b(?:not|never) (?:yet )?decided whether\b", clause) \
+            or _find(r"\bhow (?:much|many|long|often)\b|\bwhen\b|\bwhat (?:day|date|time|price|sum)\b", facts.question):
+        return False
+    words = content_stems(clause) - _OF_THE_ASKING
+    return bool(words & known or any(families & _FAMILY_OF.of(stem) for stem in words))
+
+
 def foreign_word(prose: str, facts: Facts) -> Iterator[Finding]:
     """A word of the question that no touched record has, told of an open matter as if it were that matter.
 
@@ -8085,7 +8095,8 @@ def foreign_word(prose: str, facts: Facts) -> Iterator[Finding]:
     record = " ".join(map(_words_of, facts.matters))
     known = content_stems(record) | content_stems(" ".join(_provenance_words(facts)))
     families = {n for word in re.findall(r"[^\W\d_]+", record.lower()) for n in _FAMILY_OF.of(stem_word(word))}
-    told = frozenset(stem for clause in _prose_clauses(prose) for stem in content_stems(clause))
+    told = frozenset(stem for clause in _prose_clauses(prose) for stem in content_stems(clause)
+                     if not _asks_no_more(clause, facts, known, families))
     for word in words:
         stems = content_stems(word) - known - _OF_THE_ASKING
         if stems & told and not families & _FAMILY_OF.of(stem_word(word)):

@@ -692,3 +692,15 @@ def test_advice_that_uses_the_record_is_shown(prose: str) -> None:
 def test_advice_beside_a_record_that_shares_one_word_is_free() -> None:
     facts = build_facts("The train is late again. Should I complain?", Matter("reversed", (ROME, VIENNA)))
     assert "passes_over" not in {f.rule for f in companion.check_answer("Ask for your money back.", facts)}
+
+
+@pytest.mark.parametrize(("question", "prose", "shown"), [
+    ("Is the big attic plan going ahead?", "You have not decided whether the big attic plan is going ahead.", True),
+    ("Who moves into the loft upstairs?", "You have not decided whether to let somebody move into the loft upstairs.", True),
+    ("Have I said I'd take up paragliding?", "You have not decided whether to take up paragliding.", False),
+    ("How much rent did I set for the attic?", "You have not decided whether to set a rent for the lovely attic, how much it is.",
+     False),
+    ("Is the big attic plan going ahead?", "The big attic plan is open.", False)])
+def test_open_in_the_questions_words_is_shown_where_the_record_names_it_too(question: str, prose: str, shown: bool) -> None:
+    found = companion.check_answer(prose, build_facts(question, Matter("undecided", (ATTIC,))))
+    assert (found == []) is shown, found
