@@ -7621,14 +7621,16 @@ def _check_unconfirmed(said: Sequence[str], matter: Matter, facts: Facts) -> Ite
         yield _MUST_SAY["unconfirmed"][1]
     yield from _check_note_told(_stems_said(said, matter), matter, facts)
     advice = re.search(_ASKS_ADVICE, expand_words(facts.question), re.I)
-    for clause in said:
+    for before, clause in zip(("", *said), said, strict=False):
         if (yes := _find(_YES_NO, clause)) and not advice:
             yield f"answers '{yes}'"
         if (none := _find(_NO_SUCH_RECORD, clause)) and not re.search("confirm", clause, re.I):
             yield f"says '{none}'"
         about = content_stems(clause) & content_stems(_words_of(matter))
         credit = _find(_OWN_CREDIT, clause)
-        if credit and about and not advice and not _is_attributed(clause, credit):
+        whole = clause if before.endswith((".", "!", "?")) else f"{before} {clause}"  # one sentence, cut at a comma
+        if credit and about and not advice and not _is_attributed(
+                whole if credit.lower().startswith("the owner") else clause, credit):
             yield f"says '{credit}'"
         if (vouched := _find(_VOUCHES, clause)) and not _find(r"\b(?:not|whether|if|or)\b", _up_to(vouched, clause)):
             yield f"says '{vouched}'"
@@ -7982,12 +7984,16 @@ def owner_as_self(prose: str, facts: Facts) -> Iterator[Finding]:
     """Tells the owner's preference or life in the model's first person; a misquote does so too."""
     if _looks_drafted(prose, facts):
         return
-    ours = " ".join(_words_of(matter) for matter in facts.matters) + " " + facts.question
+    ours = " ".join(_words_of(matter) for matter in facts.matters)
+    says_me = _find(r"\bme\b", ours) and not _find(r"\byou", ours)  # else "me" may well be the companion
+    ours += " " + facts.question
     for clause in _prose_clauses(_mark_quotes(prose, facts)):
         for pattern in _SELF_IS_OWNER:
             if said := _find(pattern, clause):
                 yield Finding("owner_as_self", said)
         if said := _find(rf"\b[Mm]y (?!(?:{_MY_OWN})\b)\w+", clause):
+            yield Finding("owner_as_self", said)
+        if says_me and (said := _find(r"\b(?:\w+ )?me\b", clause)):
             yield Finding("owner_as_self", said)
         if (said := _find(r"\b(?:we|our)\b \w+", clause)) and not re.search(r"\b(?:we|our"
                                                                             r"|us)\b", ours, re.I):
@@ -8077,7 +8083,9 @@ def _asks_no_more(clause: str, facts: Facts, known: frozenset[str], families: se
     """Whether a clause calls open what the record names, in the question's words: no sum, day or writer among them."""
     if any(matter.standing != "undecided" for matter in facts.matters) \
             or not _find(r"\b(?:not|never) (?:yet )?decided whether\b", clause) \
-            or _find(r"\bhow (?:much|many|long|often)\b|\bwhen\b|\bwhat (?:day|date|time|price|sum)\b", facts.question):
+            or _find(r"\bhow (?:much|many|long|often)\b|\bwhen\b"
+                     r"|\b(?:day|date|time|price|sum|fee|rate|rent|cost|budget|salary"
+                     r"|wage|amount|figure|deadline|discount)s?\b", facts.question):
         return False
     words = content_stems(clause) - _OF_THE_ASKING
     return bool(words & known or any(families & _FAMILY_OF.of(stem) for stem in words))
@@ -8158,6 +8166,45 @@ def leaves_out(prose: str, facts: Facts) -> Iterator[Finding]:
             yield Finding("leaves_out", " and ".join(record.id for record in matter.records))
 
 
+def swaps_words(prose: str, facts: Facts) -> Iterator[Finding]:
+    """Words that no record has in the place of the record's own: "ring bearer" for its "best woman".
+
+    Either two of the question's, where two of the record are left out, or one behind a word of the record's
+    in place of the one that stands there ("decimal point" for "decimal comma").
+    """
+    records = [matter.records[-1] for matter in facts.matters
+               if matter.records and matter.standing in ("decided", "preference", "note", "reversed")]
+    known = content_stems(" ".join([*map(_words_of, facts.matters), *_provenance_words(facts)]))
+    families = {n for stem in known for n in _FAMILY_OF.of(stem)}
+    bare = " ; ".join(_prose_clauses(_mark_quotes(prose, facts)))
+    said = content_stems(bare)
+    asked = {stem for stem in content_stems(facts.question) - known - _OF_THE_ASKING - stem_set(_NEUTRAL_WORDS)
+             if not families & _FAMILY_OF.of(stem)}
+    for record in records:
+        own = content_stems(record.text or "")
+        if len(own & said) >= 2 <= len(own - said) and len(asked & said) >= 2:
+            yield Finding("swaps_words", " ".join(sorted(asked & said)))
+        for one, two in _list_neighbours(record.text or ""):
+            if one in said and two not in said and (other := _find_neighbour(bare, one, known, families)):
+                yield Finding("swaps_words", other)
+
+
+_ACTING = r"\b\w+(?:ed|ing|s)\b"  # mostly what somebody or something does: no part of a name for a thing
+
+
+def _list_neighbours(text: str) -> list[tuple[str, str]]:
+    """The stems of each two words of matter side by side."""
+    words = [(m.end(), content_stems(m[0]), m.start()) for m in re.finditer(r"[^\W_]+", re.sub(_ACTING, " ", text))]
+    return [(min(one), min(two)) for (end, one, _), (_, two, start) in zip(words, words[1:], strict=False)
+            if start == end + 1 and len(one) == len(two) == 1]
+
+
+def _find_neighbour(text: str, stem: str, known: Container[str], families: Container[int]) -> str | None:
+    """The word from nowhere that stands behind `stem` in a text."""
+    return next((f"{one} {two}" for one, two in _list_neighbours(text) if one == stem and two not in known
+                 and not any(number in families for number in _FAMILY_OF.of(two))), None)
+
+
 _LIFE_TOLD = (
     r"\byou (?:are|have been) (?:now |all |already )*(?:booked|registered|enrolled|subscribed|signed up|checked) "
     r"(?:in|on|for|with|at|to|into)\b",
@@ -8215,7 +8262,7 @@ RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, for
                                  leans_on, tells_life)
 RULES_TOUCHED: tuple[Rule, ...] = (beyond_standing, foreign_figure, foreign_name, owner_as_self,
                                   helper_as_owner, credits_helper, passes_over, claims_settled, leaves_out,
-                                  foreign_word, denies_note)
+                                  foreign_word, swaps_words, denies_note)
 
 
 def check_answer(prose: str, facts: Facts) -> list[Finding]:
@@ -8406,6 +8453,7 @@ _RETRY = {
     "foreign_name": "\"{detail}\" is in no record; name nothing else than the record does.",
     "owner_as_self": "These are the owner's words and likings, not yours; say \"you\", not"
                      " \"I\", \"my\" or \"we\".",
+    "swaps_words": "\"{detail}\" is not what the record says; keep its words.",
     "credits_helper": "That is not what the helper's note says ({detail}).",
     "passes_over": "Your answer used nothing of what is on record about it.",
     "helper_as_owner": "A helper wrote that, not the owner; name the helper and call it"
@@ -9813,7 +9861,7 @@ def _ask_once(talk: Talk, outcome: Outcome, view: View, base: list[dict[str, Any
         reply = broken.reply
     if hold:
         facts = build_facts(talk, outcome)
-        text = fill_quotes(_complete(reply.text.strip()), facts.matters) or _say_trouble(reply)
+        text = fill_quotes(complete(reply.text.strip(), outcome.matters), facts.matters) or _say_trouble(reply)
         findings = check_answer(text, facts)
         if reply.trouble and reply.text.strip() and not findings:
             text += f"\n\n({reply.trouble})"
@@ -9828,8 +9876,12 @@ def _ask_once(talk: Talk, outcome: Outcome, view: View, base: list[dict[str, Any
     return text, reply, [], bool(gate.shown)
 
 
-def _complete(text: str) -> str:
+def complete(text: str, matters: Sequence[Matter] = ()) -> str:
     """An answer that stops behind its given first words says what they are about."""
+    bare = text.rstrip(" .:,!").lower()
+    if len(matters) == 1 and bare and any(begin.lower().startswith(bare) or bare == begin.lower().rstrip(":")
+                                          for begin in _BEGIN.values() if len(bare.split()) >= 2):
+        return build_statement(matters[0])
     return re.sub(r"^(Nothing is on record about)[.\s]*$", r"\1 this.", text)
 
 

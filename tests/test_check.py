@@ -704,3 +704,45 @@ def test_advice_beside_a_record_that_shares_one_word_is_free() -> None:
 def test_open_in_the_questions_words_is_shown_where_the_record_names_it_too(question: str, prose: str, shown: bool) -> None:
     found = companion.check_answer(prose, build_facts(question, Matter("undecided", (ATTIC,))))
     assert (found == []) is shown, found
+
+
+MAID = build_record("d11", "decision", "Ingrid is asked to be best woman at the wedding.", "decided")
+COMMA = build_record("m10", "preference", "euros first, decimal comma, weeks from Monday", "preference")
+HOLE = build_record("m11", "preference", "name the hole in a plan before you are asked to help me", "preference")
+TOAST = build_record("m12", "proposal", "somebody gives the toast at the graduation, me or his uncle", "undecided")
+ON_MAID = build_facts("Who have we asked to be the ring bearer?", Matter("decided", (MAID,)))
+ON_COMMA = build_facts("How do I want money and decimals?", Matter("preference", (COMMA,)))
+
+
+@pytest.mark.parametrize(("facts", "prose", "shown"), [
+    (ON_MAID, "You decided that Ingrid is asked to be the ring bearer at the wedding.", False),
+    (ON_MAID, "You decided that Ingrid is asked to be best woman at the wedding.", True),
+    (ON_COMMA, "You like euros first, a decimal point and weeks from Monday.", False),
+    (ON_COMMA, "You like euros first, a decimal comma and weeks from Monday.", True),
+    (build_facts("Who gives the toast?", Matter("undecided", (TOAST,))),
+     "You have not decided whether somebody gives the toast at the graduation, me or his uncle.", False),
+    (build_facts("Who gives the toast?", Matter("undecided", (TOAST,))),
+     "You have not decided whether you or his uncle gives the toast at the graduation.", True),
+    (ON_CLUB, "The chess club moved from Tuesdays to Fridays on 2 Nov 2026.", True)])
+def test_the_records_own_words_are_not_swapped(facts: Facts, prose: str, shown: bool) -> None:
+    assert (companion.check_answer(prose, facts) == []) is shown
+
+
+def test_a_helpers_claim_about_the_owner_is_told_as_the_helpers() -> None:
+    claim = TUNER._replace(id="m13", text="Owner chose to keep the old tables.", author="helper:schema-helper")
+    facts = build_facts("Did I rule anything on the old tables?", Matter("unconfirmed", (claim,)),
+                        Matter("undecided", (STOVE,)))
+    assert companion.check_answer("According to an unconfirmed note by schema-helper, the owner chose to keep the old "
+                                  "tables.", facts) == []
+    assert companion.check_answer("This is unconfirmed. The owner keeps the old tables.", facts)
+
+
+@pytest.mark.parametrize(("said", "matters", "told"), [
+    ("You have not decided.", [Matter("undecided", (STOVE,))], "You have not decided this: “leaning towards"),
+    ("You took that back.", [Matter("reversed", (WALNUT,))], "You took this decision back on"),
+    ("You like.", [Matter("preference", (MAPS,))], "You said on"),
+    ("Nothing is on record about.", [], "Nothing is on record about this."),
+    ("You like maps.", [Matter("preference", (MAPS,))], "You like maps."),
+    ("You", [Matter("preference", (MAPS,))], "You")])
+def test_an_answer_that_stops_behind_its_given_words_is_finished(said: str, matters: list[Matter], told: str) -> None:
+    assert companion.complete(said, matters).startswith(told)
