@@ -3280,13 +3280,17 @@ _PIECES = lazy_pattern(r",? +and +|,? +or +(?=(?:who|what|when|where|which|how|i
                      r"|[,;:] +", re.I)
 
 
+# "It's the 4th for the fair" points back to nothing.
+_EMPTY_START = lazy_pattern(r"^\W*(?:it|that|there)(?:['’]s| is| are)? (?=(?:the|an?|my|our|on|at|in|for|\d\w*)\b)", re.I)
+
+
 def build_units(question: str) -> list[Unit]:
     """The whole question first, then each thing it asks if there are several."""
     whole = _build_unit(question)
     sentences = re.split(r"(?<=[?.!])\s+", question)
     asked = [s for s in sentences if s.endswith("?")] or sentences[-1:]
     pieces = [_build_unit(piece) for s in asked for piece in _PIECES.split(s)]
-    pieces = [piece for piece in pieces if piece.words and not POINTS_BACK.search(piece.text)]
+    pieces = [piece for piece in pieces if piece.words and not POINTS_BACK.search(_EMPTY_START.sub("", piece.text))]
     if len(pieces) == 1:  # what is asked of it may stand in the rest
         pieces = [pieces[0]._replace(asked=question)]
     return [whole, *pieces[:UNIT_LIMIT]] if len(pieces) > 1 or len(asked) < len(sentences) else [whole]
@@ -3296,6 +3300,11 @@ def _build_unit(text: str) -> Unit:
     bare = " ".join(ASKING.sub(" ", text).split()).strip(" ,.;:?!") + "?" * text.rstrip().endswith("?")
     words = tuple(build_search_words(bare))
     return Unit(text, bare if len(words) > 1 else text.strip(), words)
+
+
+def is_bare_word(unit: Unit) -> bool:
+    """True for a piece of one word, unless it asks how the owner likes what the word says."""
+    return len(unit.words) == 1 and not ASKS_PREFERENCE.search(unit.asked)
 
 
 _GENERAL_FORM = lazy_pattern(
@@ -3508,13 +3517,15 @@ class Recall:
         best: dict[str, Match] = {}
         near: dict[str, Match] = {}
         unasked, ruled_out = set[str](), set[str]()
+        claimed = self._list_claimed(units if vectors else ())
         advice = asks_advice(question)
         is_wide = advice or len(units) > 2 or bool(ASKS_SEVERAL.search(question))
         for number, unit in enumerate(units):
-            is_bare = number > 0 and len(unit.words) == 1  # the vector of a bare word is close to too much
+            is_bare = number > 0 and is_bare_word(unit)  # its vector is close to too much
             vector = vectors[number] if number < len(vectors) and not is_bare else None
             margin = PIECE_MARGIN if number else WIDE_MARGIN if is_wide else MARGIN
-            on_record, close, missed = self._find_unit(unit, vector, question, margin)
+            taken = claimed[number] if number < len(claimed) else frozenset[str]()
+            on_record, close, missed = self._find_unit(unit, vector, question, margin, taken)
             ruled_out = ruled_out if number else missed
             if is_bare:  # a bare word brings nothing back that the whole question ruled out
                 on_record = [m for m in on_record if m.record.id not in ruled_out]
@@ -3529,9 +3540,20 @@ class Recall:
         chosen = _choose_matches(match for i, match in best.items() if i not in unasked)
         if not chosen and not self._vectors:
             chosen = self._find_preferences(question)
-        taken = {match.record.id for match in chosen}
-        close = [match for match in _rank(near.values()) if match.record.id not in taken]
+        shown = {match.record.id for match in chosen}
+        close = [match for match in _rank(near.values()) if match.record.id not in shown]
         return Found(tuple(chosen), tuple(close[:NEAR_LIMIT]))
+
+    def _list_claimed(self, units: Sequence[Unit]) -> list[frozenset[str]]:
+        """For each unit the records that share a word with another piece and none with this one.
+
+        Where a question asks several things a piece leaves them to those pieces, be their sense ever so close.
+        """
+        if len(units) < 3:
+            return []
+        own = [frozenset(i for i in self._find_candidates(unit) if any(
+            _supports(self._shape(self.records[i]), word) for word in unit.words)) for unit in units[1:]]
+        return [frozenset(), *(frozenset[str]().union(*own) - here for here in own)]
 
     def _find_kin(self, found: Sequence[Match], vector: tuple[float, ...], unit: Unit) -> list[Match]:
         """What lies farther off but names the same person or thing as what was found: it bears on what to do."""
@@ -3554,11 +3576,14 @@ class Recall:
         known = [self.records[i] for i in context if i in self.records]
         return Found(tuple(Match(record, 1.0, "words", ()) for record in known[:BLOCK_LIMIT]), ())
 
-    def _find_unit(self, unit: Unit, vector: tuple[float, ...] | None, question: str,
-                   margin: float) -> tuple[list[Match], list[Match], set[str]]:
-        """Matches of one unit, what lies near it, and the ids of those that a rule calls a near miss."""
+    def _find_unit(self, unit: Unit, vector: tuple[float, ...] | None, question: str, margin: float,
+                   claimed: frozenset[str]) -> tuple[list[Match], list[Match], set[str]]:
+        """Matches of one unit, what lies near it, and the ids of those that a rule calls a near miss.
+
+        Those `claimed` by the other things that the question asks are passed over.
+        """
         floor = self._floor(vector)
-        scored = self._score(unit, vector, question)
+        scored = [match for match in self._score(unit, vector, question) if match.record.id not in claimed]
         if SMALL_TALK.search(question) or is_general(question):  # only what it names
             scored = [match for match in scored if not match.missing]
         elif len(self.records) > FEW_RECORDS and not asks_of_sense(question):
