@@ -2702,6 +2702,7 @@ WIDE_MARGIN = 0.12        # and this far behind the whole of a question that ask
 NEAR_MARGIN = 0.03        # the same behind a near miss that lies closer than all
 PIECE_MARGIN = 0.02       # and for each of its pieces
 KIN_BAND = 0.10           # how far below the floor a record of the same name still bears on what to do
+LIKING_BAND = 0.05        # and the only preference on what one of several things asked is liked like
 NEAR_BAND = 0.03          # a cosine this far below the floor is near if a word supports it
 UNHEARD = 0.5             # weight of a question word that no record has
 CANDIDATES = 48           # records that the word index hands on for a closer look
@@ -2971,6 +2972,34 @@ football/soccer/footy tennis hockey rugby cricket basketball golf volleyball bad
  climbing/bouldering jogging swimming archery skating skiing/ski snowboarding surfing/surf
  kitesurfing/kiteboarding windsurfing sailing/sail diving/scuba paddleboarding gymnastics darts chess
 knitting crochet sewing embroidery pottery/ceramics weaving quilting woodwork/woodworking calligraphy origami
+ bookbinding screen_printing/screenprinting/silkscreen linocut/lino_printing/lino_cutting/linoprinting macrame felting
+ candle_making/candlemaking soap_making/soapmaking basketry/basket_weaving blacksmithing/forging
+ glassblowing/glass_blowing upholstery silversmithing whittling/woodcarving/wood_carving marquetry
+ leatherwork/leathercraft lacemaking/lace_making beadwork/beading etching engraving watercolour/watercolor millinery
+ stained_glass papermaking/paper_making
+ballet salsa tango waltz foxtrot zumba flamenco tap_dancing/tap_dance line_dancing ballroom breakdance
+first_aid cookery archaeology astronomy beekeeping/bee_keeping birdwatching/bird_watching
+best_man/best_woman bridesmaid ring_bearer/ringbearer flower_girl/flowergirl usher/groomsman witness page_boy/pageboy
+ officiant/celebrant/registrar toastmaster
+chair/chairman/chairwoman/chairperson treasurer secretary caretaker
+director producer prompter conductor soloist drummer bassist guitarist pianist violinist cellist organist singer
+goalkeeper/goalie striker referee/umpire linesman
+butcher baker greengrocer fishmonger cheesemonger chemist/pharmacy/pharmacist newsagent
+ bookshop/bookstore launderette/laundrette
+chicken turkey duck venison
+salmon trout cod haddock tuna mackerel herring sardine prawn
+cheddar brie feta mozzarella parmesan gouda stilton camembert
+jam marmalade honey chutney mustard ketchup mayonnaise
+rice couscous quinoa noodles lentils polenta
+almond walnut hazelnut cashew pecan pistachio peanut
+sheet pillow duvet blanket towel tablecloth napkin
+tent rucksack/backpack sleeping_bag stove lantern
+flu/influenza tetanus measles polio hepatitis typhoid rabies
+xray/x_ray ultrasound mri endoscopy
+asthma diabetes eczema migraine arthritis gout
+income_tax council_tax inheritance_tax road_tax
+novel poem/poetry essay memoir biography screenplay
+museum gallery theatre/theater library zoo aquarium castle cathedral
 apple pear plum cherry peach lemon strawberry raspberry blackberry blueberry gooseberry grape apricot melon banana
  mango quince potato tomato/toms onion carrot bean pea cabbage leek courgette/zucchini pumpkin cucumber spinach
  lettuce beetroot aubergine/eggplant broccoli cauliflower celery radish parsnip turnip sweetcorn chilli
@@ -3022,14 +3051,18 @@ ASKED_FOR: tuple[tuple[str, str, str], ...] = (
      r"neighbou?rs?|kids?|child(?:ren)?|twins|owner|boss|team|staff|group|club|society|company|firm|agency|school|"
      r"(?:go(?:es)?|given?|left|hand(?:ed|s)?|lent|pass(?:ed|es)?) to|"
      r"charity|committee|board|guests?|people|family|clients?|customers?|\wors?|ists?|ians?))\b|"
-     r"(?-i:[a-z0-9,;:] +[A-Z][a-z]+"
+     r"(?-i:[a-z0-9,;:](?<!\b[Ii]n)(?<!\bnear)(?<!\boutside) +(?!\w+days?\b|January|February|March|April|June|July"
+     r"|August|September|October|November|December|Easter|Christmas)[A-Z][a-z]+"
      r"|^[A-Z][a-z]+ (?:(?:and|is|has|will|does|was|goes)\b|\w+s (?:the|an?|in|on|to|for|my|our|her|it)\b))"),
-    ("how much", r"\bhow much\b|\bwhat (?:price|sum|amount)\b",
+    ("how much", r"\bhow much\b(?! (?:of|further|longer|more|better|earlier|later)\b)"
+     r"|\b(?:what|which) (?:price|sum|amount|fee|rate|budget)\b"
+     r"|\bwhat(?:['’]?s| is| was| did| were)? (?:the |my |our |his |her |their )(?:\w+ )?"
+     r"(?:price|fee|rent|budget|deposit|wage|salary|fare|rate|discount|toll|bid|bill)\b",
      r"\d|\b(?:free|nothing|half|all|hundred|thousand)\b"),
     ("how many", r"\bhow many\b",
      r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|dozen|single|both|half|none|no)\b"),
     ("when", r"\bwhen\b(?! (?:i|we|you|it|they|he|she|the|my|our|some(?:one|body|thing)) \w+[^?]*,)"
-     r"|\bwhat (?:day|date|time)\b",
+     r"|\bwhat(?:['’]?s| is| are| was)? (?:the |my |our )?(?:day|date|time)s?\b",
      r"\d|\b(?:\w+days?|january|february|march|april|may|june|july|august|september|october|november|december|"
      r"spring|summer|autumn|fall|winter|easter|christmas|noon|midnight|morning|evening|night|week\w*|month\w*|"
      r"year\w*|term|today|tomorrow|tonight|until|till|before|after|soon|later|now|once|hour\w*|seven|eight|nine|"
@@ -3044,6 +3077,10 @@ ASKING = lazy_pattern(
     r"(?:decided?|agreed?|settled?|chosen?|choose|signed? off on|opt(?:ed)?|picked?|pick|committed?|commit)"
     r"(?: anything| something)?(?: about| on| to| for| that)?\b"
     r"|\bis (?:that|it|this) (?:fixed|decided|settled|final|certain|agreed)\b"
+    r"|\b(?:an? )?(?:dead |dead-)?(?:cert|given|goner|done deal|sure thing|foregone conclusion|sure bet|safe bet"
+    r"|no-?brainer|certainty)\b(?= *(?:[,.;:?!]|$))|\b(?:on the cards|in the bag|set in stone|in the offing"
+    r"|off the table|over and done with|a matter of time|signed and sealed)\b"
+    r"|\bjust confirm(?: it| that| this)?\b(?= *[.?!]*$)"
     r"|\byes or no\b|\bnothing else\b|\b(?:am i|is that|that's) (?:right|correct)\b"
     r"|,? *\b(?:don't|didn't|isn't|haven't|aren't|won't|hasn't|doesn't|wasn't|am i not|aren't)"
     r" (?:i|we|it|they|he|she|that)\b(?= *[?.!]*$)"
@@ -3060,7 +3097,7 @@ ASKS_SEVERAL = lazy_pattern(
 ASKS_PREFERENCE = lazy_pattern(
     r"\b(?:do|would|did|what|how) i (?:\w+ )?(?:like|prefer|want|hate|love|dislike|stand)\b"
     r"|\bi (?:\w+ )?(?:like|prefer|hate|love|dislike|can'?t stand)\b|\bmy (?:taste|preference|favou?rite)s?\b"
-    r"|\b(?:fond of|keen on)\b"
+    r"|\b(?:fond of|keen on|partial to)\b|\b(?:suits?|pleases?|works? best for) me\b|\bmy (?:kind|sort|thing)\b"
     r"|\bshould you\b|\byour? (?:\w+ )?(?:repl(?:y|ies)|answers?|write|writing|say|tell|suggest\w*|"
     r"recommend\w*|address|call|lay|format|explain|summar\w*|words?|phras\w*|tone)\b", re.I)
 ASKS_DECISION = lazy_pattern(
@@ -3281,7 +3318,8 @@ _PIECES = lazy_pattern(r",? +and +|,? +or +(?=(?:who|what|when|where|which|how|i
 
 
 # "It's the 4th for the fair" points back to nothing.
-_EMPTY_START = lazy_pattern(r"^\W*(?:it|that|there)(?:['’]s| is| are)? (?=(?:the|an?|my|our|on|at|in|for|\d\w*)\b)", re.I)
+_EMPTY_START = lazy_pattern(
+    r"^\W*(?:it|that|there)(?:['’]s| is| are)? (?=(?:the|an?|my|our|on|at|in|for|\d\w*)\b)", re.I)
 
 
 def build_units(question: str) -> list[Unit]:
@@ -3430,6 +3468,7 @@ class Recall:
         self.embedder = Embedder(*EMBEDDERS.get(embed_model.split(":")[0], UNKNOWN_EMBEDDER))
         self._vectors: dict[str, tuple[float, ...]] = {}
         self._shapes: dict[str, _Shape] = {}
+        self._candidates: dict[tuple[Word, ...], list[str]] = {}  # of the question at hand
         self._rows: dict[str, int] = {}
         self._ids: dict[int, str] = {}
         self._next_row = 1
@@ -3456,7 +3495,7 @@ class Recall:
             self._drop(record_id)
         fresh = [record for i, record in wanted.items() if i not in self._rows]
         self._insert(fresh)
-        self.records = wanted
+        self.records, self._candidates = wanted, {}
 
     def _drop(self, record_id: str) -> None:
         row = self._rows.pop(record_id)
@@ -3512,6 +3551,7 @@ class Recall:
         """
         if is_follow_up(question):
             return self._find_again(context)
+        self._candidates = {}
         units = build_units(question)
         vectors = [_build_unit_vector(v) for v in question_vectors or ()]
         best: dict[str, Match] = {}
@@ -3537,9 +3577,10 @@ class Recall:
             _keep_best(near, close)
         if vectors and best and advice:
             _keep_best(best, self._find_kin(list(best.values()), vectors[0], units[0]))
+        _keep_best(best, self._find_liking(units, vectors, best))
         chosen = _choose_matches(match for i, match in best.items() if i not in unasked)
         if not chosen and not self._vectors:
-            chosen = self._find_preferences(question)
+            chosen = [match for match in self._find_preferences(question) if match.record.id not in ruled_out]
         shown = {match.record.id for match in chosen}
         close = [match for match in _rank(near.values()) if match.record.id not in shown]
         return Found(tuple(chosen), tuple(close[:NEAR_LIMIT]))
@@ -3571,6 +3612,16 @@ class Recall:
             return []
         missing = tuple(word.text for word in build_units(question)[0].words)
         return [Match(record, WORDS_FLOOR, "words", missing) for record in likings]
+
+    def _find_liking(self, units: Sequence[Unit], vectors: Sequence[tuple[float, ...]],
+                     best: Mapping[str, Match]) -> list[Match]:
+        """The only preference of a small home for a piece that asks for a liking, said in other words."""
+        likings = [record for record in self.records.values() if record.standing == "preference"]
+        if len(likings) != 1 or likings[0].id in best or len(units) < 3 or len(self.records) > FEW_RECORDS:
+            return []
+        return [Match(likings[0], FLOOR, "vectors", tuple(word.text for word in unit.words))
+                for unit, vector in zip(units[1:], vectors[1:], strict=False) if ASKS_PREFERENCE.search(unit.asked)
+                and likings[0].id in self._find_cosines(vector, FLOOR - LIKING_BAND, ())]
 
     def _find_again(self, context: Sequence[str]) -> Found:
         known = [self.records[i] for i in context if i in self.records]
@@ -3665,6 +3716,12 @@ class Recall:
                     tuple(w.text for w in unit.words if i not in have[w])) for i in ids}
 
     def _find_candidates(self, unit: Unit) -> list[str]:
+        """The records that may support the unit's words; found once for each question."""
+        if unit.words not in self._candidates:
+            self._candidates[unit.words] = self._search_words(unit)
+        return self._candidates[unit.words]
+
+    def _search_words(self, unit: Unit) -> list[str]:
         terms = list(dict.fromkeys(t for word in unit.words for t in self._spellings(word)))
         if not terms:
             return []
@@ -3850,13 +3907,20 @@ def _is_other_value(unit: Unit, lacking: Sequence[Word], record: Record, shape: 
 
 def _is_half_a_pair(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
     """The question's "sick days" where the record has days; its "violin lesson" where a note has a violin."""
-    for one, two in zip(unit.words, unit.words[1:], strict=False):
+    before = (None, *unit.words)
+    for owner, one, two in zip(before, unit.words, unit.words[1:], strict=False):
         if one.role == "modifier" and one in lacking and two.stem in shape.stems:
-            return True
+            return not _is_of_same(owner, two, record, shape)
         if two.role == "head" and two in lacking and one.stem in shape.stems and record.kind == "note" \
                 and two.stem not in LOOSE_HEADS:
             return True
     return False
+
+
+def _is_of_same(owner: Word | None, head: Word, record: Record, shape: _Shape) -> bool:
+    """True for Noor's gap year where it says that Noor skips a year: whose it is, the record has."""
+    return owner is not None and bool(re.search(r"['’]s?$", owner.text)) and owner.stem in shape.stems \
+        and bool(re.search(rf"\b(?:an?|the) {re.escape(head.text)}\b", record.text or "", re.I))
 
 
 def _is_other_name(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
@@ -3864,17 +3928,106 @@ def _is_other_name(unit: Unit, lacking: Sequence[Word], record: Record, shape: _
 
 
 def _is_other_side(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
-    """The matter is there, what is asked of it is not: who, when, how much."""
-    if lacking or record.kind not in ("decision", "note", "observation"):
-        return False
+    """The matter is there, what is asked of it is not: who, when, how much.
+
+    Who does it and how much it is are told from a record that lacks words as well; of sums a proposal too.
+    """
     text = record.text or ""
-    if re.search(ABOUT_RECORD, unit.asked, re.I) or re.search(r"\b(?:no|not|never|nobody|n't)\b", text, re.I):
+    if record.kind == "preference" or _SAYS_NOT.search(text):
+        return False
+    if record.kind == "proposal" or lacking:
+        return _lacks_sum(unit, text) or record.kind != "proposal" and _lacks_person(unit, lacking, text)
+    if re.search(ABOUT_RECORD, unit.asked, re.I):
         return False
     return any(not re.search(has, text, re.I) for has in _list_wanted(unit))
 
 
+_SAYS_NOT = lazy_pattern(r"\b(?:no|not|never|nobody|n't)\b", re.I)
+
+
+def _lacks_sum(unit: Unit, text: str) -> bool:
+    """How much is asked, and the record says nothing of money or numbers."""
+    return any(name == "how much" and re.search(asked, unit.asked, re.I) and not re.search(has, text, re.I)
+               for name, asked, has in ASKED_FOR) and not _OF_MONEY.search(text)
+
+
+_OF_MONEY = lazy_pattern(
+    r"\b(?:pay(?:s|ing)?|paid|price\w*|costs?|charg\w+|fees?|rates?|budget\w*|money|rent\w*|cheap\w*|expensive|dear\w*|raise[ds]?"
+    r"|sum|deposit\w*|save[ds]?|saving\w*|discount\w*|offer\w*|salar\w+|wages?|fares?|bills?|little|few|some|more|less"
+    r"|litres?|grams?|kilos?|cups?|spoon\w*)\b", re.I)
+
+
+def _lacks_person(unit: Unit, lacking: Sequence[Word], text: str) -> bool:
+    """Who does it is asked, and the record has the thing, but neither the doing nor anybody."""
+    doing = _DOING.search(unit.asked)
+    if not doing or (doing[1] or doing[2]) not in [word.text for word in lacking]:
+        return False
+    return not any(re.search(has, text, re.I) for name, _, has in ASKED_FOR if name == "who")
+
+
+# Endings and names of those who are asked for by "which": vet, plumber, agency.
+_ROLES = (r"vet|gp|nurse|surgeon|lawyer|tist|ists?|[bcdfglnprstv]ers?|tors?|ians?|agency|firm|company|bank|band"
+          r"|choir|chef|cook|clinic|shop|school|mechanic|architect|midwife|nanny|priest|vicar|agent|consultant"
+          r"|accountant|assistant")
+_DOING = lazy_pattern(
+    r"\b(?:who|whom)(?:['’]s| is| are| was| were| has| will| does| did| have)?"
+    r"(?: (?:we|i|to|gonna|going|been|asked|be))*(?: the)? (\w+)|\b(?:which|what) (\w*(?:" + _ROLES + r"))\b", re.I)
+
+
+def _is_other_place(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
+    """The back gate, not the front one: words that only tell apart what follows them."""
+    text = record.text or ""
+    there = [(other[1].lower(), stem_word(other[2])) for other in _PLACED.finditer(text)]
+    return any(
+        stem_word(found[2]) == noun and _is_told_apart(found[1].lower(), other)
+        and not re.search(rf"\b{found[1]}\b", text, re.I)
+        and not re.search(_GUESS + re.escape(found[0]), unit.asked, re.I)
+        for found in _PLACED.finditer(unit.asked) for other, noun in there)
+
+
+def _is_told_apart(one: str, other: str) -> bool:
+    """True for two words of one line that do not stand for the same."""
+    groups = [[item.split("/") for item in line.split()] for line in TELLING]
+    return any(one in a and other in b for group in groups for a in group for b in group if a is not b)
+
+
+# Words that tell one thing from another when they stand between an article and its noun.
+TELLING = """
+back/rear front side
+old new spare main second other current
+first second third last next
+upper/top lower/bottom middle/centre
+inner/inside outer/outside
+left right
+big/large/great small/little/tiny
+near far
+short long
+single double
+""".strip().splitlines()
+_PLACED = lazy_pattern(
+    r"\b(?:the|a|an|my|our|your|his|her|their|its) ("
+    + "|".join(sorted({word for line in TELLING for word in line.replace("/", " ").split()}))
+    + r") ([a-z]+)\b", re.I)
+
+
+def _is_other_complement(unit: Unit, lacking: Sequence[Word], record: Record, shape: _Shape) -> bool:
+    """Milk with cereal, found milk in coffee: each has a complement that the other does not know."""
+    asked = re.match(r"\W*(?:and |so |but )*(?:which|what|how)\b.*", unit.asked, re.I)
+    found = _COMPLEMENT.search(asked[0]) if asked and record.kind == "preference" else None
+    others = [other[1] for other in _COMPLEMENT.finditer(record.text or "")]
+    if not found or not others or [word.text for word in lacking] != [found[1]]:
+        return False
+    stems = {stem_word(word[0]) for word in _WORD.finditer(unit.asked)}
+    return not any(stem_word(other) in stems or _is_plain(other) for other in others)
+
+
+_COMPLEMENT = lazy_pattern(r"\b(?:with|in|on|for|at|to|under|after|before|over) (?:[a-z]+ )?([a-z]+)"
+                           r"(?=\W*$|,| (?:and|or)\b)", re.I)
+
+
 NEAR_RULES: tuple[Callable[[Unit, Sequence[Word], Record, _Shape], bool], ...] = (
-    _is_sibling, _is_other_value, _is_half_a_pair, _is_other_name, _is_other_side)
+    _is_sibling, _is_other_value, _is_half_a_pair, _is_other_name, _is_other_side,
+    _is_other_place, _is_other_complement)
 
 
 def _has_only_names(unit: Unit, match: Match) -> bool:

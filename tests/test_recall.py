@@ -587,3 +587,115 @@ def test_what_was_put_behind_comes_back_where_nothing_is_better() -> None:
         recall.add_vectors([line_id for line_id in ("d1", "m1") if line_id in recall.records],
                            vectors(0.62, 0.60)[-len(lines):])
         assert ids(recall.find("is boating over?", (), vectors(1.0)).on_record) == shown
+
+
+@pytest.mark.parametrize(("line", "question", "near"), [
+    ("decision: The front door is oiled in May.", "when is the back door oiled?", True),
+    ("decision: The spare tent goes to the scouts.", "does the main tent go to the scouts?", True),
+    ("decision: The old boiler is scrapped.", "is the new boiler scrapped?", True),
+    ("decision: The last concert is in Ghent.", "where is the next concert?", True),
+    ("proposal: a rug for the upper landing", "did I want a rug for the lower landing?", True),
+    ("decision: The back door is oiled in May.", "when is the back door oiled?", False),
+    ("decision: The front door and the back door are oiled in May.", "when is the back door oiled?", False),
+    ("decision: The boiler is scrapped.", "is the old boiler scrapped?", False),
+    ("decision: The key hangs by the front door.", "does the key hang by the back door?", False),
+    ("decision: The front door is oiled.", "do I get my oil back for the door?", False),
+])
+def test_plain_words_before_a_noun_tell_one_from_another(line: str, question: str, near: bool) -> None:
+    assert place([line], question)[1 if near else 0] in (["d1"], ["m1"])
+
+
+@pytest.mark.parametrize(("line", "question", "near"), [
+    ("preference: lemon in hot water", "what lemon do I have with fish?", True),
+    ("preference: thick paper for drawings", "which paper do I want for stationery?", True),
+    ("preference: music at the office", "what music do I like at bedtime?", True),
+    ("preference: lemon in hot water", "what lemon do I have in hot water?", False),
+    ("preference: thick paper for drawings", "which paper do I want?", False),
+    ("preference: thick paper", "which paper do I want for stationery?", False),
+])
+def test_with_this_is_not_with_that(line: str, question: str, near: bool) -> None:
+    assert place([line], question)[1 if near else 0] == ["m1"]
+
+
+@pytest.mark.parametrize(("line", "question", "near"), [
+    ("decision: The magazine comes out on Mondays.", "who illustrates the magazine?", True),
+    ("note: the canary sings at dawn", "which breeder did we choose for the canary?", True),
+    ("note: the piano is in storage in Bath", "who is having the piano?", True),
+    ("decision: The rehearsal is on Thursdays.", "who leads the rehearsal?", True),
+    ("decision: The magazine is illustrated by Ines.", "who illustrates the magazine?", False),
+    ("decision: Ines draws for the magazine.", "who illustrates the magazine?", False),
+    ("decision: The piano goes to Ben.", "who is having the piano?", False),
+    ("decision: No magazine this year.", "who illustrates the magazine?", False),
+    ("decision: The canary stays with the breeder.", "which breeder did we choose for the canary?", False),
+])
+def test_nobody_in_the_record_is_no_answer_to_who(line: str, question: str, near: bool) -> None:
+    assert place([line], question)[1 if near else 0] in (["d1"], ["m1"])
+
+
+@pytest.mark.parametrize(("line", "question", "near"), [
+    ("proposal: a table at the book fair", "what's the fee for the table at the book fair?", True),
+    ("proposal: hire a marquee", "how much is the marquee?", True),
+    ("decision: The marquee is hired.", "what is the deposit for the marquee?", True),
+    ("proposal: a table at the book fair for 40", "what's the fee for the table at the book fair?", False),
+    ("proposal: charge less for the marquee", "how much do we charge for the marquee?", False),
+    ("preference: little salt in soup", "how much salt do I like in soup?", False),
+])
+def test_a_price_is_not_told_from_a_proposal_without_one(line: str, question: str, near: bool) -> None:
+    assert place([line], question)[1 if near else 0] in (["d1"], ["m1"])
+
+
+@pytest.mark.parametrize(("line", "question"), [
+    ("proposal: a course in macrame", "did I want a course in felting?"),
+    ("decision: Cleo is the flower girl.", "is Cleo the ring bearer?"),
+    ("decision: Ann stays as treasurer.", "does Ann stay as secretary?"),
+    ("decision: The salsa class is on Mondays.", "when is the tango class?"),
+    ("decision: The flu jab is in October.", "when is the tetanus jab?"),
+    ("note: the butcher shuts at noon", "when does the baker shut?"),
+])
+def test_crafts_and_roles_are_told_apart(line: str, question: str) -> None:
+    assert place([line], question) in (([], ["m1"]), ([], ["d1"]))
+
+
+@pytest.mark.parametrize(("line", "question"), [
+    ("proposal: perhaps sell the piano", "selling the piano is a cert, isn't it?"),
+    ("proposal: perhaps sell the piano", "the piano's on the cards, right?"),
+    ("proposal: probably Ghent for the retreat", "the retreat is in the bag?"),
+    ("proposal: Ida will probably take a year off", "Ida's gap year is a given, just confirm it."),
+])
+def test_how_sure_it_is_is_no_matter(line: str, question: str) -> None:
+    found = companion.Recall(make_home(line)).find(question)
+    assert ids(found.on_record) == ["m1"]
+    assert not {"cert", "cards", "bag", "given", "confirm"} & set(found.on_record[0].missing)
+
+
+def test_what_day_it_is_is_told_by_a_record_with_a_day() -> None:
+    lines = ["decision: The picnic is a potluck.", "note: the picnic was put off to the last Sunday in June"]
+    assert place(lines, "what's the date for the picnic?") == (["m1"], ["d1"])
+    assert place(lines, "what's the picnic like?")[0] == ["d1", "m1"]
+
+
+@pytest.mark.parametrize(("question", "asks"), [
+    ("what kind of seat suits me?", True), ("which of these is my sort of thing", True),
+    ("what am I partial to?", True), ("does the seat suit Ben?", False), ("is the seat taken?", False)])
+def test_what_suits_the_owner_is_a_preference(question: str, asks: bool) -> None:
+    assert bool(companion.ASKS_PREFERENCE.search(question)) is asks
+
+
+def test_each_thing_asked_finds_its_own_record() -> None:
+    """What one piece names is out of the way of another that is asked in other words."""
+    lines = ["decision: The amplifier goes.", "note: the mast was varnished", "preference: camping in the hills"]
+    recall = with_vectors(make_home(*lines))
+    assert set(ids(ask(recall, "How do the guitar and the mast stand?").on_record)) == {"d1", "m1"}
+    assert set(ids(ask(recall, "mast, guitar music: which of those is settled?").on_record)) == {"d1", "m1"}
+    assert set(ids(ask(recall, "It's the mast for May and the guitar goes, correct?").on_record)) == {"d1", "m1"}
+    assert ids(ask(recall, "How does the mast stand?").on_record) == ["m1"]
+
+
+@pytest.mark.parametrize(("cosine", "found"), [(0.56, ["d1", "m1"]), (0.40, ["d1"])])
+def test_a_piece_that_asks_for_a_liking_takes_the_only_one(cosine: float, found: list[str]) -> None:
+    recall = companion.Recall(make_home("decision: The mast is sold.", "preference: trains with platforms"),
+                              "nomic-embed-text")
+    recall.add_vectors(["d1", "m1"], [[1.0, 0.0], [0.0, 1.0]])
+    vectors = [[0.9, 0.1], [1.0, 0.0], [(1 - cosine ** 2) ** 0.5, cosine]]
+    question = "Is the mast sold, and how do I like connections written?"
+    assert ids(recall.find(question, (), vectors).on_record) == found
