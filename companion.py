@@ -4014,14 +4014,15 @@ def _is_other_complement(unit: Unit, lacking: Sequence[Word], record: Record, sh
     """Milk with cereal, found milk in coffee: each has a complement that the other does not know."""
     asked = re.match(r"\W*(?:and |so |but )*(?:which|what|how)\b.*", unit.asked, re.I)
     found = _COMPLEMENT.search(asked[0]) if asked and record.kind == "preference" else None
-    others = [other[1] for other in _COMPLEMENT.finditer(record.text or "")]
-    if not found or not others or [word.text for word in lacking] != [found[1]]:
+    others = [other["noun"] for other in _COMPLEMENT.finditer(record.text or "")
+              if found and bool(other["time"]) == bool(found["time"])]
+    if not found or not others or [word.text for word in lacking] != [found["noun"]]:
         return False
     stems = {stem_word(word[0]) for word in _WORD.finditer(unit.asked)}
     return not any(stem_word(other) in stems or _is_plain(other) for other in others)
 
 
-_COMPLEMENT = lazy_pattern(r"\b(?:with|in|on|for|at|to|under|after|before|over) (?:[a-z]+ )?([a-z]+)"
+_COMPLEMENT = lazy_pattern(r"\b(?:with|in|on|for|to|(?P<time>at|after|before|during)) (?:[a-z]+ )?(?P<noun>[a-z]+)"
                            r"(?=\W*$|,| (?:and|or)\b)", re.I)
 
 

@@ -610,6 +610,7 @@ def test_plain_words_before_a_noun_tell_one_from_another(line: str, question: st
     ("preference: thick paper for drawings", "which paper do I want for stationery?", True),
     ("preference: music at the office", "what music do I like at bedtime?", True),
     ("preference: lemon in hot water", "what lemon do I have in hot water?", False),
+    ("preference: lemon at breakfast", "what lemon do I have with fish?", False),
     ("preference: thick paper for drawings", "which paper do I want?", False),
     ("preference: thick paper", "which paper do I want for stationery?", False),
 ])
