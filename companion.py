@@ -8400,12 +8400,12 @@ def tells_life(prose: str, facts: Facts) -> Iterator[Finding]:
     """Tells of the owner's life, bookings or likings what nobody said: not the owner now, not the record (P5)."""
     if facts.matters or _looks_drafted(prose, facts):
         return
-    known = content_stems(" ".join([facts.question, *facts.told, *(r.text or "" for r in facts.others)]))
     for clause in _prose_clauses(prose):
         said = next(filter(None, (_find(pattern, clause) for pattern in _LIFE_TOLD)), None)
-        if said and not _find(r"\b(?:if|when|once|unless|until|whether|not)\b", _up_to(said, clause)) \
-                and content_stems(clause) - known - stem_set(_LIFE_WORDS):
-            yield Finding("tells_life", said)
+        if said and not _find(r"\b(?:if|when|once|unless|until|whether|not)\b", _up_to(said, clause)):
+            known = [facts.question, *facts.told, *(record.text or "" for record in facts.others)]
+            if content_stems(clause) - content_stems(" ".join(known)) - stem_set(_LIFE_WORDS):
+                yield Finding("tells_life", said)
 
 
 _LIFE_WORDS = "always never long booked registered enrolled subscribed signed love like prefer hate out live online"
@@ -8428,10 +8428,12 @@ def leans_on(prose: str, facts: Facts) -> Iterator[Finding]:
     known = content_stems(" ".join([facts.question, *facts.told, *map(_words_of, facts.matters)]))
     said = [content_stems(sentence) - known for sentence in split_sentences(prose)]
     said = [stems for stems in said if len(stems) >= 2]
+    starts = {stem[:4] for stems in said for stem in stems}
     for record in facts.others if said else ():
-        if record.kind in ("preference", "observation"):  # followed, or told, as a matter of course
-            continue
-        fresh = content_stems(record.text or "") - known
+        text = (record.text or "").lower()
+        if record.kind in ("preference", "observation") or sum(start in text for start in starts) < 2:
+            continue  # those are followed, or told, as a matter of course; the rest spares most records a closer look
+        fresh = content_stems(text) - known
         got = max((len(stems & fresh) for stems in said), default=0)
         if got >= 2 and got * 5 >= len(fresh) * 2:
             yield Finding("leans_on", record.id)
