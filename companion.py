@@ -9856,6 +9856,7 @@ def _find_matters(talk: Talk, asked: Asked, view: View, started: float) -> tuple
     """What code alone finds is shown at once, before any model is asked (P5)."""
     found = talk.finder.find(asked.text, talk.context)
     matters = tuple(build_matters(found, talk.records.find))
+    found = _drop_earlier(talk, found, matters)
     if matters:
         last = min(talk.shown.get(i, -BRIEF_TURNS - 1) for i in _list_ids(matters))
         view.block(matters, brief=talk.turn - last <= BRIEF_TURNS, late=False)
@@ -9879,8 +9880,16 @@ def _find_late(talk: Talk, asked: Asked, view: View, found: Found,
         view.block(new, brief=False, late=bool(matters))
         talk.shown |= dict.fromkeys(_list_ids(new), talk.turn)
         shown |= set(_list_ids(new))
-    near = tuple(m for m in more.near if m.record.id not in shown)
-    return Found((*found.on_record, *more.on_record), near), (*matters, *new)
+    more = _drop_earlier(talk, more._replace(on_record=(*found.on_record, *more.on_record)), (*matters, *new))
+    return more, (*matters, *new)
+
+
+def _drop_earlier(talk: Talk, found: Found, matters: Sequence[Matter]) -> Found:
+    """`found` without near misses that the block shows already, be it in what took their place since."""
+    shown = set(_list_ids(matters))
+    near = [match for match in found.near
+            if not shown & {match.record.id, _find_newest(match.record, talk.records.find).id}]
+    return found._replace(near=tuple(near))
 
 
 def _look_again(talk: Talk, question: str, found: Found, shown: set[str]) -> Found:

@@ -464,3 +464,13 @@ def test_words_of_everyday_speech_lean_on_nothing(desk: Desk) -> None:
     desk.server.then(stub.answer(plain))
     outcome, view = desk.ask("give me two ideas for lighting")
     assert view.text() == plain and outcome.sources == ()
+
+
+def test_what_was_replaced_long_ago_is_not_called_near(desk: Desk) -> None:
+    """A line of replacements is one matter: its oldest part is nothing beside it, which would be held against prose."""
+    old = companion.decide(desk.records, "choir is on Mondays", TYPED).id
+    for day in ("Wednesdays", "Thursdays from now on"):
+        old = companion.decide(desk.records, f"choir is on {day}", TYPED, replaces=old).id
+    desk.server.then(stub.answer("You changed that: choir is on Thursdays from now on."))
+    outcome, view = desk.ask("Choir is on Wednesdays, isn't it?")
+    assert not outcome.near and not outcome.withheld and outcome.sources[-1] == "d3"
