@@ -7533,6 +7533,9 @@ def _assign_by_standing(clause: str, has_words: bool, facts: Facts,
             yield at
 
 
+_TURNED = r"\byou (?:have )?(?:changed|took|taken) (?:that|this|it)\b"
+
+
 def _assign(said: Sequence[str], facts: Facts) -> Iterator[tuple[str, frozenset[int]]]:
     """Each clause with the places of the matters it speaks of.
 
@@ -7554,6 +7557,8 @@ def _assign(said: Sequence[str], facts: Facts) -> Iterator[tuple[str, frozenset[
             if stems & (own - others) or facts.matters[at].standing == "unconfirmed" \
                     and _find(_UNCONFIRMED, clause):
                 about.add(at)
+        if not about and _find(_TURNED, clause):
+            about = {at for at, matter in enumerate(facts.matters) if matter.standing == "reversed"}
         if not about and len(everything) > 1:
             about = set(_assign_by_standing(clause, bool(stems), facts, loose))
             # "You have not decided" and no more may be meant of what was told just before.
@@ -8348,6 +8353,41 @@ def leaves_out(prose: str, facts: Facts) -> Iterator[Finding]:
             yield Finding("leaves_out", " and ".join(record.id for record in matter.records))
 
 
+_SAYS_STANDING: tuple[tuple[str, tuple[str, ...]], ...] = (  # how a sentence calls its matter, and what that may be
+    (rf"{_TURNED}|\bwhat holds now\b", ("reversed",)),
+    (r"\byou (?:have )?not (?:yet )?decided\b|\bis (?:still )?undecided\b", ("undecided", "no_record")),
+    (r"\bunconfirmed\b", ("unconfirmed",)),
+    (r"\byou (?:have )?decided\b", ("decided", "reversed")),
+)
+
+
+def wrong_standing(prose: str, facts: Facts) -> Iterator[Finding]:
+    """One matter's words told with the standing of another: "You changed that" before a decision that stands."""
+    words = [(matter.standing, content_stems(_words_of(matter))) for matter in facts.matters if matter.records]
+    if len({standing for standing, _ in words}) < 2:
+        return
+    parts = [part for sentence in split_sentences(_fill_marks(prose, facts)) for part in re.split(r";\s", sentence)]
+    for sentence in parts:
+        stems = content_stems(sentence)
+        about = [(standing, len(stems & own - frozenset().union(*(o for s, o in words if s != standing))))
+                 for standing, own in words]
+        most = max(count for _, count in about)
+        told = {standing for standing, count in about if count == most}
+        if most < 2 or len(told) > 1:
+            continue
+        for says, allowed in _SAYS_STANDING:
+            if (found := _find(says, expand_words(sentence))) and not told & set(allowed):
+                yield Finding("wrong_standing", f"{found}: {shorten(sentence, 60)}")
+
+
+def _fill_marks(prose: str, facts: Facts) -> str:
+    """`prose` with the ends of sentences in quoted records taken out, so that a quote ends no sentence."""
+    def put(found: re.Match[str]) -> str:
+        record = facts.matters[int(found[1])].records[int(found[2])]
+        return "“" + re.sub(r"[.!?]", " ", record.text or "") + "”"
+    return re.sub(r"⟦(\d+)\.(\d+)⟧", put, _mark_quotes(prose, facts))
+
+
 def swaps_words(prose: str, facts: Facts) -> Iterator[Finding]:
     """Words that no record has in the place of the record's own: "ring bearer" for its "best woman".
 
@@ -8446,7 +8486,7 @@ RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, for
                                  leans_on, tells_life)
 RULES_TOUCHED: tuple[Rule, ...] = (beyond_standing, foreign_figure, foreign_name, owner_as_self,
                                   helper_as_owner, credits_helper, passes_over, claims_settled, leaves_out,
-                                  foreign_word, swaps_words, denies_note)
+                                  foreign_word, swaps_words, wrong_standing, denies_note)
 
 
 def check_answer(prose: str, facts: Facts) -> list[Finding]:
@@ -8637,6 +8677,7 @@ _RETRY = {
     "foreign_name": "\"{detail}\" is in no record; name nothing else than the record does.",
     "owner_as_self": "These are the owner's words and likings, not yours; say \"you\", not"
                      " \"I\", \"my\" or \"we\".",
+    "wrong_standing": "You mixed two things up ({detail}).",
     "swaps_words": "\"{detail}\" is not what the record says; keep its words.",
     "credits_helper": "That is not what the helper's note says ({detail}).",
     "passes_over": "Your answer used nothing of what is on record about it.",

@@ -746,3 +746,24 @@ def test_a_helpers_claim_about_the_owner_is_told_as_the_helpers() -> None:
     ("You", [Matter("preference", (MAPS,))], "You")])
 def test_an_answer_that_stops_behind_its_given_words_is_finished(said: str, matters: list[Matter], told: str) -> None:
     assert companion.complete(said, matters).startswith(told)
+
+
+ON_MIX = build_facts("How do we travel, and what about the gate?", Matter("reversed", (ROME, VIENNA)),
+                     Matter("decided", (GATE,)), Matter("undecided", (STOVE,)))
+
+
+@pytest.mark.parametrize("prose", [
+    'You changed that: The front gate is repainted in May. It was "We take a flight to Rome in June."; what holds now is '
+    '"We take the train to Vienna in June."',
+    "You have not decided whether the front gate is repainted. You changed that: you take the train to Vienna.",
+    "You decided on the tiled stove in green. You changed that: you take the train to Vienna, not the flight to Rome."])
+def test_one_matters_words_are_not_told_with_anothers_standing(prose: str) -> None:
+    assert "wrong_standing" in {finding.rule for finding in companion.check_answer(prose, ON_MIX)}
+
+
+def test_each_matter_told_with_its_own_standing_is_no_mix() -> None:
+    told = " ".join(map(companion.build_statement, ON_MIX.matters))
+    assert companion.check_answer(told, ON_MIX) == []
+    prose = ("You changed that: you take the train to Vienna, not the flight to Rome. You decided that the front gate is "
+             "repainted in May. You have not decided on the tiled stove, probably in green.")
+    assert "wrong_standing" not in {finding.rule for finding in companion.check_answer(prose, ON_MIX)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,19 @@ def set_up_one_home(program: Program, home: Path, items: Iterable[Item]) -> dict
     terminal = Terminal(program, home, host=NOWHERE)
     try:
         return {item["id"]: set_up(program, home, item["setup"], terminal) for item in items}
+    finally:
+        terminal.quit()
+
+
+def make_vectors(program: Program, home: Path, vectors: Sized, quiet_s: float = 20.0, limit_s: float = 300.0) -> None:
+    """Have a chat open until it has made the vectors of all records, as an owner's has by the second question."""
+    terminal, end = Terminal(program, home), time.monotonic() + limit_s
+    known, since = len(vectors), time.monotonic()
+    try:
+        while time.monotonic() < min(end, since + quiet_s):
+            terminal.read(0.2)
+            if len(vectors) > known:
+                known, since = len(vectors), time.monotonic()
     finally:
         terminal.quit()
 

@@ -219,6 +219,36 @@ def drop_strays(text: str, others: Iterable[str]) -> tuple[str, list[str]]:
     return RECORD_TOLD.sub(drop, text).strip(), strays
 
 
+STRAY_PLAIN = frozenset(
+    "you have has had not decided decide whether the and for this that was were are will with your yours wrote said"
+    " noted like record unconfirmed according note only says proposal there here from into what which when where who"
+    " how any been being does did still about what's holds now changed took back".split()
+)
+
+
+def drop_foreign(text: str, others: Iterable[str], own: Iterable[str]) -> tuple[str, list[str]]:
+    """The text without sentences in free words about another record that the block shows, and a doubt for each.
+
+    Two words of that record at the least, and more of them than of this item's records and question.
+    """
+    known = [begin_words(other) for other in others if other]
+    ours = frozenset(word for text_ in own for word in begin_words(text_))
+    kept, strays = [], list[str]()
+    for sentence in re.split(r"(?<=[.!?])\s+", text):
+        said = begin_words(sentence)
+        if any(len(said & words) >= 2 and len(said & words) > len(said & ours) for words in known):
+            strays.append(f"tells another record: {sentence[:60]!r}")
+        else:
+            kept.append(sentence)
+    return " ".join(kept).strip(), strays
+
+
+def begin_words(text: str) -> frozenset[str]:
+    """The first four letters of the words that carry matter."""
+    words = re.findall(r"[a-z0-9]{3,}", plain(text))
+    return frozenset(word[:4] for word in words if word not in STRAY_PLAIN)
+
+
 def mask_days(text: str) -> str:
     """Full dates (29 nov 2026) as one word: when a line was written is no claim about its matter."""
     return re.sub(
@@ -541,8 +571,11 @@ def judge(item: Item, answer: str, ids: Iterable[str] | None = None, others: Ite
     keys = keys_of(item["id"])
     keep = len(keys) > 1 or str(item["standing"]) in ("reversed", "unconfirmed")
     right = find_chain(item, set(item["record"]))
-    others = [*others, *(line.text for line in lines if line.id not in right)]
+    beside = list(others)
+    others = [*beside, *(line.text for line in lines if line.id not in right)]
     whole, strays = drop_strays(mask_days(plain(answer)), others)
+    whole, foreign = drop_foreign(whole, beside, [item["question"], *(line.text for line in lines)])
+    strays += foreign
     whole = mask_quotes(whole, lines, keep)
     parts = [whole] if len(keys) == 1 else split_matters(whole, keys)
     claims, doubts = hear_any(plain(answer), {line.id for line in lines} if ids is None else set(ids))

@@ -19,12 +19,18 @@ KEPT_HEADERS = ("content-type", "content-length")
 
 
 class Recorder:
-    """`host` is what the program is told; `texts` are the replies of /api/chat since `begin`."""
+    """`host` is what the program is told; `texts` are the replies of /api/chat since `begin`.
 
-    def __init__(self, upstream: str) -> None:
+    With `keeps_vectors` a text is embedded once: --ask starts anew each time and has a second for its
+    vectors, a chat that has been open for a minute has them all.
+    """
+
+    def __init__(self, upstream: str, keeps_vectors: bool = False) -> None:
         where = urlsplit(host_url(upstream))
         self.address = (where.hostname or "127.0.0.1", where.port or 80)
         self.texts: list[str] = []
+        self.keeps_vectors = keeps_vectors
+        self.vectors: dict[tuple[str, str], list[float]] = {}
         self.turn = 0
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.recorder = self
@@ -93,6 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         recorder = self.server.recorder
+        if self.path == "/api/embed" and recorder.keeps_vectors:
+            return self._embed(json.loads(body))
         turn, done = recorder.turn, threading.Event()
         line = http.client.HTTPConnection(*recorder.address, timeout=600)
         line.request(self.command, self.path, body or None, {"Content-Type": "application/json"})
@@ -114,6 +122,26 @@ class _Handler(BaseHTTPRequestHandler):
             line.close()
             if self.path == "/api/chat" and turn == recorder.turn and not wants_form(body):
                 recorder.texts.append(read_chat(lines))
+
+    def _embed(self, asked: dict[str, Any]) -> None:
+        """Vectors from memory; those that are missing are asked for upstream, in one request."""
+        recorder = self.server.recorder
+        texts = asked["input"] if isinstance(asked["input"], list) else [asked["input"]]
+        missing = [text for text in dict.fromkeys(texts) if (asked["model"], text) not in recorder.vectors]
+        if missing:
+            line = http.client.HTTPConnection(*recorder.address, timeout=600)
+            line.request("POST", self.path, json.dumps({**asked, "input": missing}), {"Content-Type": "application/json"})
+            found = json.loads(line.getresponse().read())
+            line.close()
+            recorder.vectors |= {(asked["model"], text): vector
+                                 for text, vector in zip(missing, found["embeddings"], strict=True)}
+        vectors = [recorder.vectors[asked["model"], text] for text in texts]
+        reply = json.dumps({"model": asked["model"], "embeddings": vectors}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
 
     def _hang_up_with_client(self, line: http.client.HTTPConnection, done: threading.Event) -> None:
         """When the program gives up, give up upstream too: the model must not go on for nobody."""

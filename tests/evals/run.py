@@ -323,10 +323,13 @@ def run_standing(run: Run) -> tuple[list[str], list[str]]:
         ask_bare_items(run)
     if options.condition == "instructions":
         return asked.sum_bare(run.items, run.rows), []
-    program, window = run.program(), None if options.condition == "record" else Recorder(options.host)
+    program = run.program()
+    window = None if options.condition == "record" else Recorder(options.host, keeps_vectors=options.one_home)
     program.host = NOWHERE if window is None else window.host
     with run.home("one-home") as shared:
         maps = asked.set_up_one_home(program, shared, load_set("standing")) if options.one_home else {}
+        if options.one_home and window is not None:
+            asked.make_vectors(program, shared, window.vectors)
         for item in run.left():
             row = run.rows.setdefault(item["id"], {})
             if window is not None:
@@ -349,6 +352,8 @@ def run_standing(run: Run) -> tuple[list[str], list[str]]:
         f"questions asked in a talk after its `chat` steps: {talked}; "
         "every other one is a talk of its own (--ask)"
     )
+    if options.one_home and window is not None:
+        lines.append("vectors of the records were there already, as in a chat that has been open for a minute")
     return lines, asked.miss_standing(run.items, run.rows, run.whole_set, options.one_home)
 
 
