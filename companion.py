@@ -8213,6 +8213,17 @@ def helper_as_owner(prose: str, facts: Facts) -> Iterator[Finding]:
                 break
 
 
+def leaves_helper(prose: str, facts: Facts) -> Iterator[Finding]:
+    """Goes on behind a "but" with a helper's claim, where "according to" no longer holds (P4)."""
+    loose = [matter for matter in facts.matters if matter.standing == "unconfirmed"]
+    words = content_stems(" ".join(map(_words_of, loose))) - content_stems(facts.question)
+    for sentence in split_sentences(prose) if loose else ():
+        told, *tail = re.split(r"[,;]? \b(?:but|however|although|though|yet)\b", sentence, maxsplit=1)
+        rest = "".join(tail)
+        if rest and _find(_ATTRIBUTED, told) and content_stems(rest) & words and not _find(_ATTRIBUTED, rest):
+            yield Finding("helper_as_owner", shorten(rest.strip(" ,"), 60))
+
+
 def credits_helper(prose: str, facts: Facts) -> Iterator[Finding]:
     """Gives a helper words that stand in another record and not in the helper's own (P4)."""
     for matter in facts.matters:
@@ -8485,8 +8496,8 @@ def leans_on(prose: str, facts: Facts) -> Iterator[Finding]:
 RULES_ALWAYS: tuple[Rule, ...] = (claims_write, claims_decision, unknown_id, forged_block, echoes_task,
                                  leans_on, tells_life)
 RULES_TOUCHED: tuple[Rule, ...] = (beyond_standing, foreign_figure, foreign_name, owner_as_self,
-                                  helper_as_owner, credits_helper, passes_over, claims_settled, leaves_out,
-                                  foreign_word, swaps_words, wrong_standing, denies_note)
+                                  helper_as_owner, leaves_helper, credits_helper, passes_over, claims_settled,
+                                  leaves_out, foreign_word, swaps_words, wrong_standing, denies_note)
 
 
 def check_answer(prose: str, facts: Facts) -> list[Finding]:

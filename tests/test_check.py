@@ -767,3 +767,14 @@ def test_each_matter_told_with_its_own_standing_is_no_mix() -> None:
     prose = ("You changed that: you take the train to Vienna, not the flight to Rome. You decided that the front gate is "
              "repainted in May. You have not decided on the tiled stove, probably in green.")
     assert "wrong_standing" not in {finding.rule for finding in companion.check_answer(prose, ON_MIX)}
+
+
+@pytest.mark.parametrize(("prose", "shown"), [
+    ("According to an unconfirmed note by post-helper, the tuner comes, but it was booked at 90.", False),
+    ("An unconfirmed note by post-helper speaks of a tuner; however it is 3 March.", False),
+    ("According to an unconfirmed note by post-helper, the piano tuner was booked for 3 March, and it costs 90.", True),
+    ("According to an unconfirmed note by post-helper, the piano tuner was booked for 3 March, but you have not "
+     "confirmed that.", True)])
+def test_behind_a_but_a_helpers_claim_stands_alone(prose: str, shown: bool) -> None:
+    found = {finding.rule for finding in companion.check_answer(prose, ON_TUNER)}
+    assert ("helper_as_owner" not in found) is shown
