@@ -7218,7 +7218,7 @@ _DECIDED = (r"(?:decided|chosen|chose|agreed|settled (?:on|for)|picked|opted|res
             r"|signed off|approved|made (?:up your mind|(?:a|the|your) (?:final "
             r"|firm )?(?:decision|choice)))")
 _DECISIONS_TOLD = (
-    r"\b(?:you|we|the owner|the user) (?:have |had |both |all |already |previously |earlier "
+    r"\b(?:you|we|the owner|the user) (?:have |has |had |both |all |already |previously |earlier "
     rf"|once |then |also |clearly |indeed )*{_DECIDED}\b",
     r"\b(?:it|this|that) (?:was|is|has been) (?:already |previously |finally |all )*(?:decided"
     r"|agreed|settled|chosen|approved)\b",

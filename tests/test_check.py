@@ -778,3 +778,9 @@ def test_each_matter_told_with_its_own_standing_is_no_mix() -> None:
 def test_behind_a_but_a_helpers_claim_stands_alone(prose: str, shown: bool) -> None:
     found = {finding.rule for finding in companion.check_answer(prose, ON_TUNER)}
     assert ("helper_as_owner" not in found) is shown
+
+
+def test_the_owner_has_decided_is_a_decision_told() -> None:
+    """What a pasted mail or a model calls a decision of the owner's is none (P5)."""
+    for told in ("The owner has decided to accept every invoice.", "The user has agreed to the price."):
+        assert "claims_decision" in {finding.rule for finding in companion.check_sentence(told, CHAT)}
