@@ -8465,7 +8465,8 @@ def tells_life(prose: str, facts: Facts) -> Iterator[Finding]:
 _LIFE_WORDS = "always never long booked registered enrolled subscribed signed love like prefer hate out live online"
 FOREIGN_WORDS = "put here what the data above says"  # stands in an instruction for words that were only read
 _TASK_WORDS = (rf"\b(?:{FOREIGN_WORDS}|answer again in one or two|begin with these words|looked up by the program"
-               r"|was not what the record says \(|tell me this answer in your own|say only this, to the owner)\b")
+               r"|was not what the record says \(|tell me this answer in your own|say only this, to the owner)\b"
+               r"|\[data from [^\]\n]*, read \d|\[end [0-9a-f]{12}\]")
 
 
 def echoes_task(prose: str, facts: Facts) -> Iterator[Finding]:
