@@ -8271,10 +8271,10 @@ def foreign_name(prose: str, facts: Facts) -> Iterator[Finding]:
                 yield Finding("foreign_name", found[0])
 
 
-_OF_THE_ASKING = frozenset(map(word_stem, (
+_OF_THE_ASKING = (
     "decide decided decision settle settled choose chosen choice agree agreed sign signed confirm confirmed open plan"
     " planned idea matter question proposal note record think thinking going happen happening make made"
-    " approve approved fix fixed definite definitely commit tell user come hold").split()))
+    " approve approved fix fixed definite definitely commit tell user come hold")
 
 
 def _asks_no_more(clause: str, facts: Facts, known: frozenset[str], families: set[int]) -> bool:
@@ -8285,7 +8285,7 @@ def _asks_no_more(clause: str, facts: Facts, known: frozenset[str], families: se
                      r"|\b(?:day|date|time|price|sum|fee|rate|rent|cost|budget|salary"
                      r"|wage|amount|figure|deadline|discount)s?\b", facts.question):
         return False
-    words = content_stems(clause) - _OF_THE_ASKING
+    words = content_stems(clause) - stem_set(_OF_THE_ASKING)
     return bool(words & known or any(families & _FAMILY_OF.of(stem) for stem in words))
 
 
@@ -8304,7 +8304,7 @@ def foreign_word(prose: str, facts: Facts) -> Iterator[Finding]:
     told = frozenset(stem for clause in _prose_clauses(prose) for stem in content_stems(clause)
                      if not _asks_no_more(clause, facts, known, families))
     for word in words:
-        stems = content_stems(word) - known - _OF_THE_ASKING
+        stems = content_stems(word) - known - stem_set(_OF_THE_ASKING)
         if stems & told and not families & _FAMILY_OF.of(stem_word(word)):
             yield Finding("foreign_word", word)
 
@@ -8411,7 +8411,7 @@ def swaps_words(prose: str, facts: Facts) -> Iterator[Finding]:
     families = {n for stem in known for n in _FAMILY_OF.of(stem)}
     bare = " ; ".join(_prose_clauses(_mark_quotes(prose, facts)))
     said = content_stems(bare)
-    asked = {stem for stem in content_stems(facts.question) - known - _OF_THE_ASKING - stem_set(_NEUTRAL_WORDS)
+    asked = {stem for stem in content_stems(facts.question) - known - stem_set(_OF_THE_ASKING) - stem_set(_NEUTRAL_WORDS)
              if not families & _FAMILY_OF.of(stem)}
     for record in records:
         own = content_stems(record.text or "")
