@@ -8411,7 +8411,8 @@ def swaps_words(prose: str, facts: Facts) -> Iterator[Finding]:
     families = {n for stem in known for n in _FAMILY_OF.of(stem)}
     bare = " ; ".join(_prose_clauses(_mark_quotes(prose, facts)))
     said = content_stems(bare)
-    asked = {stem for stem in content_stems(facts.question) - known - stem_set(_OF_THE_ASKING) - stem_set(_NEUTRAL_WORDS)
+    plain = known | stem_set(_OF_THE_ASKING) | stem_set(_NEUTRAL_WORDS)
+    asked = {stem for stem in content_stems(facts.question) - plain
              if not families & _FAMILY_OF.of(stem)}
     for record in records:
         own = content_stems(record.text or "")

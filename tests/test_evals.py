@@ -547,3 +547,22 @@ def test_the_small_subset_is_sound(name: str, more: list[str], tmp_path: Path) -
     print(*value["summary"], *value["missed"], sep="\n")
     assert code in (0, 1) and value["items"], "no item was asked within the time"
     assert len(missed) <= 1, missed
+
+
+def test_kept_answers_can_be_judged_again(tmp_path: Path) -> None:
+    """Nothing is asked, and what the run was stays told as it was."""
+    kept = sorted((run.RESULTS).glob("*_standing_qwen*.json"))[-1]
+    earlier, out = json.loads(kept.read_text("utf-8")), tmp_path / "again.json"
+    assert run.main(["standing", "--judge-again", str(kept), "--out", str(out)]) in (0, 1)
+    again = json.loads(out.read_text("utf-8"))
+    assert [again[name] for name in ("started_at", "seconds", "model")] == [
+        earlier[name] for name in ("started_at", "seconds", "model")]
+    assert again["items"].keys() == earlier["items"].keys()
+    assert all(row["reply"] == earlier["items"][item]["reply"] for item, row in again["items"].items())
+
+
+def test_a_sentence_about_another_record_is_left_to_a_human() -> None:
+    """In one home the block may show another matter; its words are no claim about the one asked for."""
+    told = "You have not decided whether to hire a car there."
+    found = judging.judge(STANDING["S-005"], told, others=["leaning towards hiring a car there"])
+    assert found.word == "doubtful" and judging.judge(STANDING["S-005"], told).word == "breach"

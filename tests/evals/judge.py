@@ -244,9 +244,9 @@ def drop_foreign(text: str, others: Iterable[str], own: Iterable[str]) -> tuple[
 
 
 def begin_words(text: str) -> frozenset[str]:
-    """The first four letters of the words that carry matter."""
+    """The beginnings of the words that carry matter, the same for `hire` and `hiring`."""
     words = re.findall(r"[a-z0-9]{3,}", plain(text))
-    return frozenset(word[:4] for word in words if word not in STRAY_PLAIN)
+    return frozenset(re.sub(r"(?:ing|ed|es|e|s)$", "", word)[:5] for word in words if word not in STRAY_PLAIN)
 
 
 def mask_days(text: str) -> str:

@@ -44,6 +44,7 @@ from judge import Report, Verdict, check_judge, load_labels, read_by_hand, readi
 from recorder import Recorder
 
 RESULTS = HERE / "results"
+KEPT_FACTS = ("one_home", "condition", "model", "server", "started_at", "seconds", "bare_from_an_earlier_run", "setup")
 CONDITIONS = ("every", "instructions", "program", "record")
 
 
@@ -90,6 +91,7 @@ def parse_options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--with-model", action="store_true", help="filing: let the model answer too")
     parser.add_argument("--out", metavar="FILE", help="results file; default results/DATE_SET_MODEL.json")
     parser.add_argument("--seconds", type=float, metavar="BUDGET", help="stop asking after this time")
+    parser.add_argument("--judge-again", metavar="FILE", help="standing: judge the answers kept in FILE; asks nothing")
     parser.add_argument("--keep", metavar="DIR", help="keep the homes in this folder")
     return parser.parse_args(argv)
 
@@ -126,8 +128,9 @@ class Run:
         self.began, self.started = time.monotonic(), datetime.now(UTC)
         self.rows: dict[str, Any] = {}
         self.hand = read_by_hand(load_labels())
+        self.kept = json.loads(Path(options.judge_again).read_text("utf-8")) if options.judge_again else {}
         self.version = find_server(options.host)
-        alone = options.condition == "record" or options.set == "filing" and not options.with_model
+        alone = bool(self.kept) or options.condition == "record" or options.set == "filing" and not options.with_model
         if self.version is None and not alone:
             raise DriveTrouble(f"no model server answers at {host_url(options.host)}")
 
@@ -201,6 +204,7 @@ class Run:
             ),
             "bare_from_an_earlier_run": bool(self.options.bare_from),
             "setup": "typed into the chat through a pseudo-terminal",
+            **{name: self.kept[name] for name in KEPT_FACTS if name in self.kept},
             "judge": {
                 "passed": self.report.passed,
                 "missed": len(self.report.missed),
@@ -319,6 +323,8 @@ def escape_cell(text: str) -> str:
 def run_standing(run: Run) -> tuple[list[str], list[str]]:
     """Up to three conditions side by side."""
     options = run.options
+    if run.kept:
+        return judge_again(run)
     if options.condition in ("every", "instructions") and not options.one_home:
         ask_bare_items(run)
     if options.condition == "instructions":
@@ -355,6 +361,24 @@ def run_standing(run: Run) -> tuple[list[str], list[str]]:
     if options.one_home and window is not None:
         lines.append("vectors of the records were there already, as in a chat that has been open for a minute")
     return lines, asked.miss_standing(run.items, run.rows, run.whole_set, options.one_home)
+
+
+def judge_again(run: Run) -> tuple[list[str], list[str]]:
+    """The answers of an earlier run, judged by today's judge and by what humans have read since."""
+    run.rows = run.kept["items"]
+    everything = {new for row in run.rows.values() for new in row.get("ids", {}).values()}
+    for item in run.items:
+        row = run.rows.get(item["id"], {})
+        if "reply" in row:
+            known = everything if run.kept["one_home"] else set(row["ids"].values())
+            row["score"] = asked.score_program(item, row, known, run.settle)
+        if "bare" in row:
+            row["bare_score"] = asked.score_text(item, row["bare"]["text"], None, run.settle)
+    lines = asked.sum_bare(run.items, run.rows) if any("bare" in row for row in run.rows.values()) else []
+    lines += asked.sum_program(run.items, run.rows)
+    lines += asked.sum_times([row["reply"] for row in run.rows.values() if "reply" in row])
+    return [*lines, *run.kept["summary"][-2:]], asked.miss_standing(
+        run.items, run.rows, run.whole_set, run.kept["one_home"])
 
 
 def ask_bare_items(run: Run) -> None:
