@@ -1,6 +1,9 @@
 """Hints: a plain sentence is offered as a command in the owner's own words, or not at all (P2)."""
 from __future__ import annotations
 
+import json
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -834,3 +837,125 @@ def test_a_hint_is_one_clean_line() -> None:
 ])
 def test_hedge_at_the_start_of_a_decision(text: str, hedge: str | None) -> None:
     assert companion.find_hedge(text) == hedge
+
+
+# Sentences that the table of cues was not made from: tests/evals/hints.py does not read these two.
+UNSEEN: list[tuple[str, str | None]] = [
+    ("Right, the greenhouse goes on the south wall and I'm not changing it again.", "/decide"),
+    ("cycling to work it is then, starting monday", "/decide"),
+    ("We've settled on Ghent for the anniversary.", "/decide"),
+    ("ok decided. no tv in the bedroom", "/decide"),
+    ("I'm going to learn the accordion, not the fiddle, and that's my last word.", "/decide"),
+    ("After three weeks of quotes we picked the local roofer.", "/decide"),
+    ("ditch the landline, we never use it. done.", "/decide"),
+    ("Ilse and I have agreed: one car is enough for us.", "/decide"),
+    ("Could be that we rent out the annexe, but that isn't decided by a long way.", "/remember proposal:"),
+    ("havent made my mind up about the braces", "/remember proposal:"),
+    ("The name of the puppy is still wide open.", "/remember proposal:"),
+    ("I keep changing my mind on the hob, induction or gas, so don't write anything down as final.", "/remember proposal:"),
+    ("jury's still out on the new dentist", "/remember proposal:"),
+    ("Ideas for the bare wall: a map, a mirror, some shelves.", "/remember proposal:"),
+    ("another option would be renting the tent instead of buying one", "/remember proposal:"),
+    ("Maybe a standing desk, maybe just a better chair.", "/remember proposal:"),
+    ("I'm edging towards the smaller stove.", "/remember proposal:"),
+    ("probably going to let the allotment go next year", "/remember proposal:"),
+    ("I reckon we'll end up keeping the old sofa.", "/remember proposal:"),
+    ("almost certain I'll skip the reunion this time", "/remember proposal:"),
+    ("My gut says sell, but give me a few days.", "/remember proposal:"),
+    ("I like my tea strong and without milk.", "/remember preference:"),
+    ("When you list things, sort them by date please.", "/remember preference:"),
+    ("I'd rather have bad news first.", "/remember preference:"),
+    ("never schedule anything for me before nine", "/remember preference:"),
+    ("I can't bear background music in restaurants.", "/remember preference:"),
+    ("Use the 24-hour clock with me.", "/remember preference:"),
+    ("we always sit at the back of the cinema, that's how we like it", "/remember preference:"),
+    ("Please remember that the spare key is with Mr Adeyemi.", "/remember note:"),
+    ("note to self: the boiler was serviced on 4 October", "/remember note:"),
+    ("Keep this for later: the paint in the hall is called Old Linen.", "/remember note:"),
+    ("can you remember that my blood type is A negative", "/remember note:"),
+    ("Don't let me forget that the library card runs out in March.", "/remember note:"),
+    ("remember I prefer the aisle seat on night trains", "/remember preference:"),
+    ("Slept badly, the neighbours had a party until three.", None),
+    ("I think I need another coffee.", None),
+    ("What a match, I nearly lost my voice.", None),
+    ("thanks, that was exactly what i needed", None),
+    ("decided to have soup for lunch, living on the edge", None),
+    ("The bus was on time for once.", None),
+    ("might go for a walk if the rain stops", None),
+    ("Finally finished the tax return, hooray.", None),
+    ("I love the smell of rain on warm stone.", None),
+    ("write a two line birthday greeting for my aunt", None),
+    ("Have I said anything about the roofer yet?", None),
+    ("which stove did we go for", None),
+    ("Would you rather take slate or tile?", None),
+    ("do i like my tea with milk or without", None),
+    ("What should we do about the annexe?", None),
+    ("tell me again what we decided for the wall", None),
+    ("Is it still undecided who gets the piano?", None),
+    ("My brother-in-law is selling his motorbike after all.", None),
+    ("Ilse's mother says we should definitely move closer to her.", None),
+    ("The paper writes that the town has decided to shut the baths.", None),
+    ('He goes "remember that I prefer window seats" and walks off.', None),
+    ("The neighbours are leaning towards a taller fence.", None),
+    ('The sign said "From now on no dogs on the beach".', None),
+]
+UNSEEN_SINGLE: list[tuple[str, str, str | None]] = [
+    ("We adopt the three-legged cat.", "I'm not sure about the cat any more, let me think again.", "/undecide d1 "),
+    ("We fly to Bergen.", "We're not flying to Bergen after all, we take the ferry instead.", "/decide --replaces d1 "),
+    ("The choir rehearses on Wednesdays.", "scrap the wednesday rehearsals", "/undecide d1 "),
+    ("We sell the piano.", "Having slept on it I no longer want to sell the piano.", "/undecide d1 "),
+    ("I buy the folding bike.", "bought shoes today and rode home on the bike, lovely", None),
+]
+
+
+@pytest.mark.parametrize(("said", "expected"), UNSEEN)
+def test_unseen_sentence_is_offered_as_its_kind(said: str, expected: str | None) -> None:
+    hint = companion.build_hint(said, ())
+    assert hint is None if expected is None else hint is not None and hint.startswith(expected)
+
+
+@pytest.mark.parametrize(("decided", "said", "expected"), UNSEEN_SINGLE)
+def test_unseen_sentence_on_a_decision(decided: str, said: str, expected: str | None) -> None:
+    hint = companion.build_hint(said, (build_record("d1", decided),))
+    assert hint is None if expected is None else hint is not None and hint.startswith(expected)
+
+
+@pytest.mark.parametrize(("said", "expected"), [
+    ("yellow it is", "/decide yellow it is"), ("scrap the pond", "/decide scrap the pond"), ("ok", None), ("thanks", None),
+])
+def test_very_short_sentences(said: str, expected: str | None) -> None:
+    assert companion.build_hint(said, ()) == expected
+
+
+def test_what_no_decision_holds_is_a_decision_itself() -> None:
+    assert companion.build_hint("scrap the pond", (VOLVO,)) == "/decide scrap the pond"
+    assert (companion.build_hint("scrap the Volvo", (VOLVO,)) or "").startswith("/undecide d1 ")
+
+
+def test_a_decision_named_by_its_id_is_the_one_meant() -> None:
+    hint = companion.build_hint("scrap d2, I have changed my mind", DECIDED)
+    assert hint == "/undecide d2 scrap d2, I have changed my mind"
+
+
+def test_every_cue_has_a_digit_for_each_kind() -> None:
+    companion.load_cues(companion._CUES)
+    assert len(companion._CUE_WEIGHTS) > 2000
+    assert {len(row) for row in companion._CUE_WEIGHTS.values()} == {len(companion.HINT_KINDS)}
+    assert max(map(len, companion._CUES.split("\n"))) <= 120
+
+
+def test_no_evaluation_item_is_taught() -> None:
+    sets = Path(__file__).resolve().parent / "evals" / "sets"
+    taught, asked = ({json.loads(line)["utterance"] for line in (sets / name).read_text(encoding="utf-8").splitlines()}
+                     for name in ("sentences.jsonl", "filing.jsonl"))
+    assert not taught & asked
+    assert not taught & {said for said, _ in UNSEEN}
+
+
+def test_a_hint_takes_a_few_milliseconds_at_most() -> None:
+    said = "We talked about the shed for an hour and I still like the workshop, but we will probably keep it. " * 2
+    companion.build_hint(said, DECIDED)
+    start = time.process_time()
+    for _ in range(20):
+        companion.build_hint(said, DECIDED)
+    assert (time.process_time() - start) / 20 < 0.02
