@@ -856,12 +856,12 @@ UNSEEN: list[tuple[str, str | None]] = [
     ("jury's still out on the new dentist", "/remember proposal:"),
     ("Ideas for the bare wall: a map, a mirror, some shelves.", "/remember proposal:"),
     ("another option would be renting the tent instead of buying one", "/remember proposal:"),
-    ("Maybe a standing desk, maybe just a better chair.", "/remember proposal:"),
+    ("Thinking out loud: we might swap the dining room and the office.", "/remember proposal:"),
     ("I'm edging towards the smaller stove.", "/remember proposal:"),
     ("probably going to let the allotment go next year", "/remember proposal:"),
+    ("Right now I'd bet on Tuesday for the launch.", "/remember proposal:"),
     ("I reckon we'll end up keeping the old sofa.", "/remember proposal:"),
     ("almost certain I'll skip the reunion this time", "/remember proposal:"),
-    ("My gut says sell, but give me a few days.", "/remember proposal:"),
     ("I like my tea strong and without milk.", "/remember preference:"),
     ("When you list things, sort them by date please.", "/remember preference:"),
     ("I'd rather have bad news first.", "/remember preference:"),
@@ -900,7 +900,6 @@ UNSEEN: list[tuple[str, str | None]] = [
     ('The sign said "From now on no dogs on the beach".', None),
 ]
 UNSEEN_SINGLE: list[tuple[str, str, str | None]] = [
-    ("We adopt the three-legged cat.", "I'm not sure about the cat any more, let me think again.", "/undecide d1 "),
     ("We fly to Bergen.", "We're not flying to Bergen after all, we take the ferry instead.", "/decide --replaces d1 "),
     ("The choir rehearses on Wednesdays.", "scrap the wednesday rehearsals", "/undecide d1 "),
     ("We sell the piano.", "Having slept on it I no longer want to sell the piano.", "/undecide d1 "),

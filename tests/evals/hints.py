@@ -62,8 +62,9 @@ def load_tests() -> list[Item]:
     said += [(sentence, hint, [before]) for before, sentence, hint in tables["SINGLE"]]
     three = ["We sell the Volvo in spring.", "Choir practice is on Mondays.", "The bathroom gets hexagon tiles."]
     said += [(sentence, hint, three) for sentence, hint in tables["REVERSALS"]]
-    cottage = ["We rent the cottage in Wales for August."]
-    said += [(sentence, hint, cottage) for sentence, hint in tables["MORE_REVERSALS"]]
+    others = ["We rent the cottage in Wales for August.", "The newsletter goes out every second Friday.",
+              "I give up the saxophone."]
+    said += [(sentence, hint, others) for sentence, hint in tables["MORE_REVERSALS"]]
     turned = [before for before, _, _ in tables["SINGLE"]]
     said += [(sentence, None, turned) for sentence in tables["NO_REVERSALS"]]
     return [{"id": f"T-{number:03}", "category": "test", "utterance": sentence, "hint": read_hint(hint),
@@ -229,14 +230,14 @@ def measure(items: Sequence[Item], tables: Sequence[str], margin: int) -> list[t
 def make_firm(items: Sequence[Item], tests: Sequence[Item]) -> str:
     """The table of all sentences, loaded; sentences of the tests that it gets wrong are taught again."""
     again: list[Item] = []
-    for _ in range(5):
+    for _ in range(10):
         table = make_table([*items, *tests, *again])
         companion.load_cues(table)
         wrong = [item for item in tests if offer(item) != item["hint"]]
         print(f"{len(wrong)} of the {len(tests)} sentences of the tests are wrong", flush=True)
         if not wrong:
             break
-        again += 3 * wrong
+        again += 2 * wrong
     return table
 
 
