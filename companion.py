@@ -9254,6 +9254,9 @@ def _find_kind(line: str, asked: bool, target: str | None) -> tuple[str, bool]:
     return kind if clear else "none", weights["undecide"] > none
 
 
+_IN_JEST = r";-?\)|\b(?:(?:ha){2,}h?|lol|lmao|rofl|jk|(?:just|only) (?:kidding|joking))\b|[,.!] ha\W*$"
+
+
 def build_hint(utterance: str, records: Iterable[Record],
                last_turn: Sequence[str] = ()) -> str | None:
     """The command that would keep what was said, in the owner's own words, or None.
@@ -9263,7 +9266,7 @@ def build_hint(utterance: str, records: Iterable[Record],
     the talk has just touched.
     """
     line = re.sub(_GREETING, "", clean_line(utterance), flags=re.I)
-    if not re.search(r"\w", line) or line.startswith("/") or len(line) > _HINT_LIMIT:
+    if not re.search(r"\w", line) or line.startswith("/") or len(line) > _HINT_LIMIT or re.search(_IN_JEST, line, re.I):
         return None
     asked = _strip_request(line)
     words = asked or line

@@ -958,3 +958,10 @@ def test_a_hint_takes_a_few_milliseconds_at_most() -> None:
     for _ in range(20):
         companion.build_hint(said, DECIDED)
     assert (time.process_time() - start) / 20 < 0.02
+
+
+@pytest.mark.parametrize("joke", [
+    "I have decided to stay thirty for ever, ha.", "We're moving to the moon, it's settled lol", "Decision made: cake for "
+    "breakfast from now on ;)", "I am buying a castle. Just kidding.", "hahaha ok i am quitting everything"])
+def test_what_is_said_in_jest_gets_no_hint(joke: str) -> None:
+    assert companion.build_hint(joke, ()) is None
