@@ -9869,7 +9869,7 @@ def _find_late(talk: Talk, asked: Asked, view: View, found: Found,
     if talk.home.settings.second_look:
         more = _look_again(talk, asked.text, more, shown)
     new = tuple(m for m in build_matters(more, talk.records.find)
-                if not shown & {record.id for record in m.records})
+                if not shown & {record.id for record in m.records})[:max(1, BLOCK_LIMIT - len(matters))]
     if new:
         view.block(new, brief=False, late=bool(matters))
         talk.shown |= dict.fromkeys(_list_ids(new), talk.turn)

@@ -486,3 +486,21 @@ def test_a_new_talk_begins_with_the_same_bytes_up_to_the_end_of_the_record(desk:
     assert first.system.index(one) > first.system.index("the client agreed"), "nothing but the end differs"
     desk.ask("what is tea", second)
     assert f"[end {two}]" in desk.bodies()[-1]["messages"][-1]["content"]
+
+
+def test_the_block_holds_three_matters_with_what_is_found_late(tmp_path: Path) -> None:
+    """What words found at once stays; vectors add what there is room for, one at the least."""
+    class Vectors(companion.Recall):
+        def find(self, question: str, context: Any = (), question_vectors: Any = None) -> companion.Found:
+            found = [companion.Match(record, 0.9, "vectors", ()) for record in self.records.values()]
+            return companion.Found(tuple(found[1:] if question_vectors else found[:1]), ())
+
+    with StubOllama() as server:
+        desk = Desk(tmp_path, server)
+        for word in ("lamp", "rug", "chair", "shelf", "vase"):
+            companion.remember(desk.records, "note", f"the {word} is old", TYPED)
+        desk.talk = desk.open()
+        desk.talk.finder.recall, desk.talk.finder.embed_model = Vectors(desk.records.recallable()), "nomic-embed-text"
+        desk.talk.finder.refresh()
+        outcome, _ = desk.ask("What is old?")
+    assert outcome.sources == ("m1", "m2", "m3")
