@@ -171,8 +171,8 @@ def test_memory_is_checked_from_the_last_witnessed_head_and_decisions_in_full(
     assert [line["id"] for line, _ in checked].count("d5") == 1 and len(checked) == 5
 
 
-def test_a_saved_line_costs_two_syncs_and_few_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P8: the line, then heads.json; the log rides along."""
+def test_a_saved_line_costs_one_sync_and_few_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P8: the line; its head, which the log holds too, and the log ride along."""
     records = make_records(tmp_path)
     fill(records, 50)
     companion.decide(records, "use the blue one", TYPED)
@@ -182,7 +182,7 @@ def test_a_saved_line_costs_two_syncs_and_few_reads(tmp_path: Path, monkeypatch:
             synced, parsed = count_calls(patch, os, "fsync"), count_calls(patch, companion, "parse_line")
             read = count_calls(patch, companion, "load_bytes")
             act()
-        assert len(synced) == 2 and len(parsed) == 1 and len(read) <= 12
+        assert len(synced) == 1 and len(parsed) == 1 and len(read) <= 12
 
 
 def test_listing_many_records_is_linear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
