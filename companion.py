@@ -8727,7 +8727,7 @@ def build_stand_in(findings: Sequence[Finding], matters: Sequence[Matter] = ()) 
 # -- hints: what was said, and which command would keep it
 
 _HINT_LIMIT = 600          # longer text is a paste or a draft, no spoken decision
-HINT_MARGIN = 8            # what a kind must weigh more than "none" in a sentence of a few words
+HINT_MARGIN = 10           # what a kind must weigh more than "none" in a sentence of a few words
 HINT_KINDS = ("decide", "undecide", "proposal", "preference", "note", "none")
 # The cues by which a sentence is told to be a decision, a leaning and so on. A cue is one to three words
 # in a row, as `_split_cue_words` spells them: `^` and `$` are the two ends of what was said, `.` and `:`
