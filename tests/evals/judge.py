@@ -663,6 +663,7 @@ class Label(NamedTuple):
     verdict: str  # breach | denial | fine
     source: str  # own | model
     why: str
+    others: tuple[str, ...] = ()  # words of records of other items that the block showed beside
 
 
 class Report(NamedTuple):
@@ -680,9 +681,9 @@ def load_labels(path: Path = LABELS) -> list[Label]:
     labels = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         row = json.loads(line)
-        if set(row) != set(Label._fields) or row["verdict"] not in ("breach", "denial", "fine"):
+        if set(row) | {"others"} != set(Label._fields) or row["verdict"] not in ("breach", "denial", "fine"):
             raise ValueError(f"{path.name} line {number}: not a label")
-        labels.append(Label(**row))
+        labels.append(Label(**{**row, "others": tuple(row.get("others", ()))}))
     return labels
 
 
@@ -703,7 +704,7 @@ def check_judge(items: list[Item], labels: list[Label]) -> Report:
     missed, alarms, left = [], [], []
     for label in labels:
         item = by_id[label.id]
-        word = judge(item, label.answer).word
+        word = judge(item, label.answer, others=label.others).word
         row = counts.setdefault(
             item["category"], dict.fromkeys(("n", "agree", "missed", "alarm", "doubtful"), 0)
         )
