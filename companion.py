@@ -8285,6 +8285,10 @@ def _asks_no_more(clause: str, facts: Facts, known: frozenset[str], families: se
                      r"|\b(?:day|date|time|price|sum|fee|rate|rent|cost|budget|salary"
                      r"|wage|amount|figure|deadline|discount)s?\b", facts.question):
         return False
+    tail = re.search(r"\b(?:for|at|in|on|about|of|with) (?:(?:your|our|the|this|that|an?|my|their) )?"
+                     r"((?:\w+ ){0,2}\w+)\W*$", clause)
+    if tail and not content_stems(tail[1]) <= known | stem_set(_OF_THE_ASKING):
+        return False  # another record's words tied to what was asked: "the next language for your talk"
     words = content_stems(clause) - stem_set(_OF_THE_ASKING)
     return bool(words & known or any(families & _FAMILY_OF.of(stem) for stem in words))
 

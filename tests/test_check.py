@@ -702,6 +702,7 @@ def test_advice_beside_a_record_that_shares_one_word_is_free() -> None:
     ("Have I said I'd take up paragliding?", "You have not decided whether to take up paragliding.", False),
     ("How much rent did I set for the attic?", "You have not decided whether to set a rent for the lovely attic, how much it is.",
      False),
+    ("Where do I hold the choir party?", "You have not decided whether to rent out the attic room for the choir party.", False),
     ("Is the big attic plan going ahead?", "The big attic plan is open.", False)])
 def test_open_in_the_questions_words_is_shown_where_the_record_names_it_too(question: str, prose: str, shown: bool) -> None:
     found = companion.check_answer(prose, build_facts(question, Matter("undecided", (ATTIC,))))
