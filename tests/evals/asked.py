@@ -96,12 +96,14 @@ def score_program(item: Item, row: Row, known: set[str], settle: Settle) -> Row:
     ]
     block_words = " ".join(str(entry.get("text") or "") for entry in reply.get("on_record") or [])
     right = set(item["record"])
+    # What took a decision's place stands beside it and takes no place of its own.
+    joined = sum(len(matter.get("ids", ())) - 1 for matter in reply.get("matters") or [] if matter.get("ids"))
     unrelated = [name for name in shown if name not in right | find_chain(item, right)]
     return {
         "block": shown,
         "found": right <= set(shown),
         "unrelated": len(unrelated),
-        "three": right <= set(shown) and len(shown) <= 3,
+        "three": right <= set(shown) and len(shown) - joined <= 3,
         "first": right <= set(shown[:3]),
         "standing": find_standings(reply),
         "standing_right": is_standing_right(item, reply),
