@@ -8244,9 +8244,9 @@ def passes_over(prose: str, facts: Facts) -> Iterator[Finding]:
     if not asks_advice(facts.question):
         return
     asked, said = content_stems(facts.question), content_stems(prose)
-    strong = [(content_stems(_words_of(matter)), matter) for matter in facts.matters if matter.records
-              and matter.standing in ("note", "decided", "unconfirmed", "undecided", "reversed")]
-    fresh = [stems - asked for stems, _ in strong if len(stems & asked) >= 2 and len(stems - asked) >= 2]
+    known = [content_stems(_words_of(matter)) for matter in facts.matters if matter.records
+             and matter.standing in ("note", "decided", "unconfirmed", "undecided", "reversed")]
+    fresh = [stems - asked for stems in known if len(stems & asked) >= 2 and len(stems - asked) >= 2]
     if fresh and not any(said & stems for stems in fresh):
         yield Finding("passes_over", "uses nothing of what is on record about it")
 
@@ -8381,11 +8381,12 @@ def wrong_standing(prose: str, facts: Facts) -> Iterator[Finding]:
     words = [(matter.standing, content_stems(_words_of(matter))) for matter in facts.matters if matter.records]
     if len({standing for standing, _ in words}) < 2:
         return
+    apart = [(standing, own.difference(*(other for name, other in words if name != standing)))
+             for standing, own in words]
     parts = [part for sentence in split_sentences(_fill_marks(prose, facts)) for part in re.split(r";\s", sentence)]
     for sentence in parts:
         stems = content_stems(sentence)
-        about = [(standing, len(stems & own - frozenset().union(*(o for s, o in words if s != standing))))
-                 for standing, own in words]
+        about = [(standing, len(stems & own)) for standing, own in apart]
         most = max(count for _, count in about)
         told = {standing for standing, count in about if count == most}
         if most < 2 or len(told) > 1:
@@ -8414,7 +8415,7 @@ def swaps_words(prose: str, facts: Facts) -> Iterator[Finding]:
     known = content_stems(" ".join([*map(_words_of, facts.matters), *_provenance_words(facts)]))
     families = {n for stem in known for n in _FAMILY_OF.of(stem)}
     bare = " ; ".join(_prose_clauses(_mark_quotes(prose, facts)))
-    said = content_stems(bare)
+    said, beside = content_stems(bare), _list_neighbours(bare)
     plain = known | stem_set(_OF_THE_ASKING) | stem_set(_NEUTRAL_WORDS)
     asked = {stem for stem in content_stems(facts.question) - plain
              if not families & _FAMILY_OF.of(stem)}
@@ -8423,7 +8424,7 @@ def swaps_words(prose: str, facts: Facts) -> Iterator[Finding]:
         if len(own & said) >= 2 <= len(own - said) and len(asked & said) >= 2:
             yield Finding("swaps_words", " ".join(sorted(asked & said)))
         for one, two in _list_neighbours(record.text or ""):
-            if one in said and two not in said and (other := _find_neighbour(bare, one, known, families)):
+            if one in said and two not in said and (other := _find_neighbour(beside, one, known, families)):
                 yield Finding("swaps_words", other)
 
 
@@ -8437,9 +8438,10 @@ def _list_neighbours(text: str) -> list[tuple[str, str]]:
             if start == end + 1 and len(one) == len(two) == 1]
 
 
-def _find_neighbour(text: str, stem: str, known: Container[str], families: Container[int]) -> str | None:
-    """The word from nowhere that stands behind `stem` in a text."""
-    return next((f"{one} {two}" for one, two in _list_neighbours(text) if one == stem and two not in known
+def _find_neighbour(pairs: Iterable[tuple[str, str]], stem: str, known: Container[str],
+                    families: Container[int]) -> str | None:
+    """The word from nowhere that stands behind `stem` in one of the pairs of a text."""
+    return next((f"{one} {two}" for one, two in pairs if one == stem and two not in known
                  and not any(number in families for number in _FAMILY_OF.of(two))), None)
 
 
@@ -10067,8 +10069,8 @@ def _ask_once(talk: Talk, outcome: Outcome, view: View, base: list[dict[str, Any
 def complete(text: str, matters: Sequence[Matter] = ()) -> str:
     """An answer that stops behind its given first words says what they are about."""
     bare = text.rstrip(" .:,!").lower()
-    if len(matters) == 1 and bare and any(begin.lower().startswith(bare) or bare == begin.lower().rstrip(":")
-                                          for begin in _BEGIN.values() if len(bare.split()) >= 2):
+    if len(matters) == 1 and len(bare.split()) >= 2 and any(
+            begin.lower().startswith(bare) for begin in _BEGIN.values()):
         return build_statement(matters[0])
     return re.sub(r"^(Nothing is on record about)[.\s]*$", r"\1 this.", text)
 

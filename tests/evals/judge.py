@@ -232,7 +232,7 @@ def drop_foreign(text: str, others: Iterable[str], own: Iterable[str]) -> tuple[
     Two words of that record at the least, and more of them than of this item's records and question.
     """
     known = [begin_words(other) for other in others if other]
-    ours = frozenset(word for text_ in own for word in begin_words(text_))
+    ours = frozenset().union(*map(begin_words, own))
     kept, strays = [], list[str]()
     for sentence in re.split(r"(?<=[.!?])\s+", text):
         said = begin_words(sentence)
