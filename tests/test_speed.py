@@ -19,6 +19,8 @@ from typing import Any
 import bench
 import pytest
 from helpers import TYPED, make_records, run_cli
+from hypothesis import given as for_all
+from hypothesis import strategies as st
 from stub_ollama import StubOllama
 from test_layout import ROOT, TREE
 
@@ -55,7 +57,7 @@ def open_talk(records: companion.Records, model: companion.Model | None = None) 
 
 # --- Start -----------------------------------------------------------------------------------------------
 
-LEAN = ("typing", "argparse", "dataclasses", "hashlib", "_hashlib", "threading", "sqlite3", "asyncio", "tomllib",
+LEAN = ("typing", "pathlib", "ipaddress", "urllib.parse", "argparse", "dataclasses", "hashlib", "_hashlib", "threading", "sqlite3", "asyncio", "tomllib",
         "shutil", "subprocess", "ssl", "socket", "rich", "prompt_toolkit", "ollama", "requests", "crontab", "httpx")
 
 
@@ -116,6 +118,21 @@ def test_a_value_type_is_a_named_tuple_once_it_is_used() -> None:
         companion.Head(3)  # type: ignore[call-arg]
     with pytest.raises(AttributeError):
         head.seq = 4  # type: ignore[misc]
+
+
+PARTS = st.lists(st.sampled_from(["a", "b.c", ".d", "..", ".", "", "/e", "f/", "g//h", "/", "ü x", "./i"]), min_size=1, max_size=4)
+
+
+@for_all(PARTS, PARTS)
+def test_a_path_is_what_pathlib_makes_of_it(parts: list[str], others: list[str]) -> None:
+    ours, theirs = companion.Path(*parts), Path(*parts)
+    assert str(ours) == str(theirs) and os.fspath(ours / "x") == str(theirs / "x") and ours == theirs and theirs == ours
+    assert (str(ours.parent), ours.suffix) == (str(theirs.parent), theirs.suffix)
+    assert hash(ours) == hash(companion.Path(theirs)) and ours != str(ours)
+    if theirs.name:  # not "/" or "."
+        assert ours.name == theirs.name and str(ours.with_name("y.z")) == str(theirs.with_name("y.z"))
+    both = [Path("/r", *(part.strip("/") for part in some)) for some in (parts, others)]
+    assert [str(path) for path in sorted(map(companion.Path, both))] == [str(path) for path in sorted(both)]
 
 
 def test_the_builtin_hash_is_the_usual_one() -> None:
