@@ -8647,6 +8647,9 @@ _RETELL_IT = ("Tell me this answer in your own friendly voice, in one or two sen
 _LIST_IT = ("Tell me each of these points in one short sentence, in this order, as \"you\". Keep"
             " its"
             " facts and its \"decided\", \"not decided\" or \"unconfirmed\". Add nothing.")
+_AGAIN: Mapping[str, str] = {  # what says the same where an earlier turn of the talk still says it in full
+    _RETELL_IT: "Tell me this answer by the same rules.", _LIST_IT: "Tell me each of these points by the same rules.",
+}
 _USE_IT = "Answer my question in two or three sentences and use what the record says."
 _BEGIN = {
     "decided": "You decided", "undecided": "You have not decided whether", "replaced": "You changed that:",
@@ -8729,11 +8732,11 @@ def build_statement(matter: Matter) -> str:
         kind="a proposal" if last.kind == "proposal" else "an open question")
 
 
-def build_instruction(question: str, matters: Sequence[Matter]) -> str:
+def build_instruction(question: str, matters: Sequence[Matter], earlier: str = "") -> str:
     """What the last message adds to a question that touches the record: the answer to retell.
 
     A small model repeats a finished sentence, and one whose first words it is given, far better
-    than it follows a rule about standings.
+    than it follows a rule about standings. What `earlier` messages have told at length is not told again.
     """
     advice = _find(_ASKS_ADVICE, expand_words(question))
     loose = [matter for matter in matters if matter.standing == "unconfirmed"]
@@ -8741,6 +8744,7 @@ def build_instruction(question: str, matters: Sequence[Matter]) -> str:
     known = "\n".join(map(build_statement, map(_hide_foreign, matters)))
     told = "What the record says" if advice else "The answer, looked up by the program"
     task = _USE_IT if advice else _RETELL_IT if len(matters) == 1 else _LIST_IT
+    task = _AGAIN.get(task, task) if task in earlier else task
     words = [f' Begin with these words: "{_BEGIN[_build_state(matter)]}".'.format(
         helper=_render_helper(matter.records[-1]) if matter.records else "") for matter in begin
         if _build_state(matter) in _BEGIN]
@@ -9789,7 +9793,7 @@ def choose_records(records: Sequence[Record], room: int, count: Callable[[str], 
         own = is_own(record)
         if own and missed > MISSED_LIMIT:
             continue
-        size = count(build_model_line(record)) + 1
+        size = count(build_model_line(record, is_grouped=True)) + 1
         if size > room or not own and size > left_for_others:
             missed += own
             continue
@@ -9809,17 +9813,34 @@ def build_system(home: Home, toolbox: Toolbox, records: Sequence[Record]) -> str
     if mission:
         parts.append("The owner's mission for you:\n" + toolbox.wrap("mission.md", mission))
     if records:
-        lines = "\n".join(build_model_line(record) for record in records)
+        lines = "\n".join(_build_frozen_lines(records))
         parts.append("On record when this talk began:\n" + toolbox.wrap(
             "the record", lines, limit=home.settings.num_ctx * 4))
     return "\n\n".join(parts)
 
 
-def build_model_line(record: Record, today: date | None = None) -> str:
-    """One record for the model: id, standing, kind, author, path, day, what came of it, its words."""
+def _build_frozen_lines(records: Sequence[Record]) -> Iterator[str]:
+    """The lines of the system message: what the owner typed under a line that says so, once for each path, for
+    half of the window may hold such lines."""
+    path = ""
+    for record in records:
+        if is_typed(record) and record.path != path:
+            path = record.path
+            yield f"Typed by the owner via {path}:"
+        yield build_model_line(record, is_grouped=True)
+
+
+def build_model_line(record: Record, today: date | None = None, *, is_grouped: bool = False) -> str:
+    """One record for the model: id, standing, kind, author, path, day, what came of it, until when, its words.
+
+    `is_grouped` leaves out of the owner's typed lines what the line above them, or the standing, says.
+    """
     who = {"owner": "the owner", "code": "the daily check", "unrecorded": "an old file, author unrecorded"}.get(
         record.author, record.author.replace("helper:", "helper "))
-    parts = [f"{record.kind} by {who} via {record.path}", render_day(record.at)]
+    parts = [f"{record.kind} by {who} via {record.path}"]
+    if is_grouped and is_typed(record):
+        parts = [record.kind] if record.standing == "undecided" else []
+    parts.append(render_day(record.at))
     if today is not None:
         days = (today - local_day(parse_at(record.at))).days
         parts.append("today" if days == 0 else f"{plural(days, 'day')} ago")
@@ -9839,14 +9860,24 @@ OWN_LIMIT, OTHERS_LIMIT = 4000, 500  # letters of one record in a prompt: the ow
 
 
 def build_question(talk: Talk, asked: Asked, matters: Sequence[Matter]) -> str:
-    """The last message: the time, what is new, what the question touches, the question."""
+    """The last message: the time, what is new, what the question touches, the question.
+
+    It alone is read anew at each turn, 60 tokens a second on a small machine. So nothing is said twice: a record
+    of the owner's that the system message holds as it stands, and the answer to retell quotes, has no line here.
+    """
     now = local_time(talk.home.now())
     today = now.date()
+    earlier = "\n".join(str(message.get("content", "")) for turn in talk.turns for message in turn.messages)
+    task = build_instruction(asked.own, matters, earlier) if matters else ""
     touched = [record for matter in matters if matter.standing != "no_record" for record in matter.records]
     fresh = [r for r in talk.records.windowed()
              if r.id not in talk.frozen | talk.crowded_out and r not in touched]
-    mark = f"; data ends at [end {talk.toolbox.mark}] alone" if "[data from " in talk.system else ""
-    parts = [f"[now: {now:%A} {render_date(today)}, {now:%H:%M}{mark}]"]
+    mark = f"; data ends at [end {talk.toolbox.mark}] alone"
+    mark = mark if "[data from " in talk.system and mark not in earlier else ""
+    day = f"{now:%A} {render_date(today)}, "
+    parts = [f"[now: {day if day not in earlier else ''}{now:%H:%M}{mark}]"]
+    touched = [r for r in touched if not is_typed(r) or _quote(r.text) not in task
+               or build_model_line(r, is_grouped=True) not in talk.system]
     if fresh:
         parts.append("[new on record]\n" + build_model_lines(talk.toolbox, fresh[-20:], today))
     if touched:
@@ -9856,9 +9887,7 @@ def build_question(talk: Talk, asked: Asked, matters: Sequence[Matter]) -> str:
         if data:
             parts.append(talk.toolbox.wrap(origin, data, limit=talk.home.settings.num_ctx))
     parts.append(asked.own or PASTE_REQUEST)
-    if matters:
-        parts.append(build_instruction(asked.own, matters))
-    return "\n".join(parts)
+    return "\n".join([*parts, task] if task else parts)
 
 
 PASTE_REQUEST = ("(I pasted the text above. If it is a question to you, answer it; else say in short what it "

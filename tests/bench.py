@@ -84,6 +84,29 @@ def build_home(path: Path, size: int, decisions: int = 10, **settings: Any) -> H
     return home
 
 
+def load_set(name: str) -> list[dict[str, Any]]:
+    """The items of an evaluation set."""
+    return [json.loads(line) for line in (ROOT / "tests" / "evals" / "sets" / name).read_text("utf-8").splitlines()]
+
+
+def build_told_home(path: Path, size: int, **settings: Any) -> Home:
+    """A home with what the owners of the evaluation sets said, in plain English."""
+    home = Home(path, Settings(**settings))
+    home.make()
+    records, told = Records(home), dict[tuple[str, str], None]()
+    for item in load_set("standing.jsonl"):
+        told |= {(step[0], step[-1]): None for step in item["setup"]}
+    for item in load_set("sentences.jsonl"):
+        told |= {(step[0], step[-1]): None for step in item["before"]}
+    for command, words in [step for step in told if step[0] in ("remember", "decide")][:size]:
+        if command == "decide":
+            companion.decide(records, words, TYPED)
+        else:
+            kind, _, text = words.partition(":")
+            companion.remember(records, kind, text.strip(), TYPED)
+    return home
+
+
 def build_checked_home(path: Path) -> Home:
     """A small home whose daily check is done for today."""
     import daily_help
@@ -301,7 +324,7 @@ def measure_plain(work: Path, host: str, model: str) -> list[Row]:
             for n, what in enumerate(("first token of a plain answer", "a plain answer of 32 tokens"))]
 
 
-def run_plain_agent(home: Home, host: str, model: str) -> tuple[list[float], list[float]]:
+def run_plain_agent(home: Home, host: str, model: str, questions: Sequence[str]) -> tuple[list[float], list[float]]:
     """The usual way: memory and the clock at the top of each prompt, a look-up round for each question, no
     word about keep-alive. Seconds to the first tokens, and in all, of each turn."""
     records = companion.open_records(home)
@@ -311,7 +334,7 @@ def run_plain_agent(home: Home, host: str, model: str) -> tuple[list[float], lis
             "type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}}}]
     finder, history = companion.Finder(records, None), list[dict[str, Any]]()
     waits, totals = [], []
-    for question in TALKED:
+    for question in questions:
         top = (f"You are a terminal companion. It is {datetime.now(UTC):%A %Y-%m-%d %H:%M:%S} UTC.\n"
                f"What you remember:\n{memory}")
         history.append({"role": "user", "content": question})
@@ -334,9 +357,9 @@ def run_plain_agent(home: Home, host: str, model: str) -> tuple[list[float], lis
 
 
 def measure_talk(work: Path, host: str, model: str) -> list[Row]:
-    """(c) Five turns with 120 records against the plain agent. What is waited for until the first token
+    """(c) Five turns with 120 records, every fifteenth question of the set, against the plain agent. What is waited for until the first token
     of each request stands for the prompt: the server does not say what it read and what it still had."""
-    home = build_home(work / "talk", 120, model=model, host=f"http://{host}", num_predict=48, embed_model="none")
+    home = build_told_home(work / "talk", 120, model=model, host=f"http://{host}", num_predict=48, embed_model="none")
     talk = open_talk(home, companion.Model(home.settings))
     assert talk.model is not None
     begun, ask, later, spent = time.perf_counter(), talk.model.chat, list[float](), 0.0
@@ -349,9 +372,10 @@ def measure_talk(work: Path, host: str, model: str) -> list[Row]:
         return reply
 
     talk.model.chat = ask_and_note  # type: ignore[method-assign]
-    for question in TALKED:
+    questions = [item["question"] for item in load_set("standing.jsonl")[::15]]
+    for question in questions:
         spent += companion.take_turn(talk, Asked(question), View()).total_s
-    waits, totals = run_plain_agent(home, host, model)
+    waits, totals = run_plain_agent(home, host, model, questions)
     return [
         Row("c", "waiting for first tokens, turns 2 to 5", sum(later), "s", sum(waits[1:]), "a plain agent", 0.1),
         Row("c", "five turns", spent, "s", sum(totals), "a plain agent", 0.35),

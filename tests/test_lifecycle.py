@@ -548,7 +548,12 @@ def test_every_label_says_who_when_how_confirmed_and_until_when(home: companion.
     }
     for name, text in where.items():
         assert shown in " ".join(text.split()), name
-    assert f"{record.id} {sent}" in sitting.chat.talk.system
+    assert f"{record.id} {sent}" in companion.build_model_line(record)
+    said, _, line = sitting.chat.talk.system.partition(f"\n{record.id} ")
+    if companion.is_typed(record):  # such lines stand under one that says what they all have
+        sent = sent.replace(f"{record.kind} by the owner via {record.path}, ", "")
+        assert said.rpartition("\nTyped by ")[2].startswith(f"the owner via {record.path}:")
+    assert line.startswith(sent)
 
 
 def test_why_tells_the_whole_story(home: companion.Home, clock: Clock) -> None:
