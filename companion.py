@@ -99,7 +99,7 @@ else:
 
     class Path:
         """`pathlib.Path` for what every start does with one. All else is handed to pathlib, which takes
-        an eighth of a start to import."""
+        an eighth of a start to import. Equal to one of pathlib's, but not to be mixed with those in a set."""
 
         __slots__ = ("_text",)
 
@@ -145,6 +145,8 @@ else:
             return Path(os.path.dirname(self._text), name)
 
         def __getattr__(self, name):
+            if name[:1] == "_":  # asked by `copy` and the like
+                raise AttributeError(name)
             import pathlib
             return getattr(pathlib.Path(self._text), name)
 
@@ -273,18 +275,6 @@ def _split_port(text: str) -> tuple[str, str]:
         return text, ""
     host, _, port = text.partition(":")
     return host, port
-
-
-def find_root(flag: str | None, environ: Mapping[str, str], program: Path) -> Path:
-    """The data home: the flag, $COMPANION_HOME, a checkout's own folder, the user data folder."""
-    if flag or environ.get("COMPANION_HOME"):
-        return Path(os.getcwd(), os.path.expanduser(flag or environ["COMPANION_HOME"]))
-    if all(os.path.exists(program.parent / name) for name in ("pyproject.toml", "memory")):
-        return program.parent
-    user = Path(os.path.expanduser("~"))
-    if sys.platform == "darwin":
-        return user / "Library" / "Application Support" / "companion"
-    return Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share") / "companion"
 
 
 # --- 2. Failures ---------------------------------------------------------------------------------
@@ -500,6 +490,30 @@ def render_day(at: str) -> str:
 FILE_LIMIT = 1 << 30  # a ledger past one GiB is not read into memory
 
 
+def expand_path(given: str) -> Path:
+    """A path that the owner gave, as a full one. Raises Refused where `~` or the current folder is unknown."""
+    path = os.path.expanduser(given)
+    try:
+        if path[:1] == "~":
+            raise Refused(f"Nobody knows which folder {clean_line(given)} is.", "Give its full path.")
+        return Path(path) if os.path.isabs(path) else Path(os.getcwd(), path)
+    except FileNotFoundError as error:
+        raise Refused(f"{clean_line(given)} leads nowhere, for the current folder is gone.",
+                      "Give its full path, or change to another folder.") from error
+
+
+def find_root(flag: str | None, environ: Mapping[str, str], program: Path) -> Path:
+    """The data home: the flag, $COMPANION_HOME, a checkout's own folder, the user data folder."""
+    if flag or environ.get("COMPANION_HOME"):
+        return expand_path(flag or environ["COMPANION_HOME"])
+    if all(os.path.exists(program.parent / name) for name in ("pyproject.toml", "memory")):
+        return program.parent
+    user = expand_path("~")
+    if sys.platform == "darwin":
+        return user / "Library" / "Application Support" / "companion"
+    return Path(environ.get("XDG_DATA_HOME") or user / ".local" / "share") / "companion"
+
+
 class Home:
     """The data home with what the outside gives: a clock, random bytes, and a place for notices."""
 
@@ -510,7 +524,7 @@ class Home:
         self.root, self.settings = Path(root), settings or Settings()
         self.memory, self.logs, self.reports = (self.root / name for name in ("memory", "logs", "reports"))
         self.now, self.entropy, self.notice = now, entropy, notice
-        self._depth: dict[Path, int] = {}
+        self._depth: dict[str, int] = {}
 
     def make(self) -> None:
         """Create the three folders, or tighten them. Raises StorageFailed."""
@@ -520,16 +534,17 @@ class Home:
     @contextmanager
     def lock(self, folder: Path, wait_s: float = 20.0) -> Iterator[None]:
         """Hold `folder` alone; may be nested. Memory comes before logs, so that none waits in a ring."""
-        self._depth[folder] = self._depth.get(folder, 0) + 1
+        name = str(folder)
+        self._depth[name] = self._depth.get(name, 0) + 1
         try:
-            if self._depth[folder] > 1:
+            if self._depth[name] > 1:
                 yield
                 return
             with lock_folder(folder, wait_s=wait_s, on_wait=lambda: self.notice(
                     "Waiting for another companion that is writing …")):
                 yield
         finally:
-            self._depth[folder] -= 1
+            self._depth[name] -= 1
 
 
 def _storage_failure(path: Path, error: OSError, verb: str) -> StorageFailed:
@@ -8539,8 +8554,9 @@ def tells_life(prose: str, facts: Facts) -> Iterator[Finding]:
 _LIFE_WORDS = "always never long booked registered enrolled subscribed signed love like prefer hate out live online"
 FOREIGN_WORDS = "put here what the data above says"  # stands in an instruction for words that were only read
 _TASK_WORDS = (rf"\b(?:{FOREIGN_WORDS}|answer again in one or two|begin with these words|looked up by the program"
-               r"|was not what the record says \(|tell me this answer in your own|say only this, to the owner)\b"
-               r"|\[data from [^\]\n]*, read \d|\[end [0-9a-f]{12}\]")
+               r"|was not what the record says \(|tell me (?:this answer|each of these points) (?:in|by)"
+               r"|say only this, to the owner|typed by the owner via)\b|\[data from [^\]\n]*, read \d"
+               r"|\[end [0-9a-f]{12}\]|\[now: |\[[md]\d+ is from ")
 
 
 def echoes_task(prose: str, facts: Facts) -> Iterator[Finding]:
@@ -8647,7 +8663,7 @@ _RETELL_IT = ("Tell me this answer in your own friendly voice, in one or two sen
 _LIST_IT = ("Tell me each of these points in one short sentence, in this order, as \"you\". Keep"
             " its"
             " facts and its \"decided\", \"not decided\" or \"unconfirmed\". Add nothing.")
-_AGAIN: Mapping[str, str] = {  # what says the same where an earlier turn of the talk still says it in full
+_AGAIN: Mapping[str, str] = {  # the short form, while the long one is what the talk was told last
     _RETELL_IT: "Tell me this answer by the same rules.", _LIST_IT: "Tell me each of these points by the same rules.",
 }
 _USE_IT = "Answer my question in two or three sentences and use what the record says."
@@ -8732,22 +8748,28 @@ def build_statement(matter: Matter) -> str:
         kind="a proposal" if last.kind == "proposal" else "an open question")
 
 
-def build_instruction(question: str, matters: Sequence[Matter], earlier: str = "") -> str:
+def find_task(question: str, matters: Sequence[Matter]) -> str:
+    """What the model is to do with the answer that the program looked up."""
+    advice = _find(_ASKS_ADVICE, expand_words(question))
+    return _USE_IT if advice else _RETELL_IT if len(matters) == 1 else _LIST_IT
+
+
+def build_instruction(question: str, matters: Sequence[Matter], last_task: str = "") -> str:
     """What the last message adds to a question that touches the record: the answer to retell.
 
     A small model repeats a finished sentence, and one whose first words it is given, far better
-    than it follows a rule about standings. What `earlier` messages have told at length is not told again.
+    than it follows a rule about standings. `last_task` is what the talk was last told to do.
     """
-    advice = _find(_ASKS_ADVICE, expand_words(question))
+    task = find_task(question, matters)
     loose = [matter for matter in matters if matter.standing == "unconfirmed"]
-    begin = (loose[:1] if advice else list(matters)) if len(matters) == 1 or advice else []
+    begin = loose[:1] if task == _USE_IT else matters if len(matters) == 1 else ()
     known = "\n".join(map(build_statement, map(_hide_foreign, matters)))
-    told = "What the record says" if advice else "The answer, looked up by the program"
-    task = _USE_IT if advice else _RETELL_IT if len(matters) == 1 else _LIST_IT
-    task = _AGAIN.get(task, task) if task in earlier else task
+    told = "What the record says" if task == _USE_IT else "The answer, looked up by the program"
     words = [f' Begin with these words: "{_BEGIN[_build_state(matter)]}".'.format(
         helper=_render_helper(matter.records[-1]) if matter.records else "") for matter in begin
         if _build_state(matter) in _BEGIN]
+    if task == last_task and (words or task == _LIST_IT):  # else an earlier "begin with" would seem to hold
+        task = _AGAIN.get(task, task)
     return f"[{told}:\n{known}\n{task}{''.join(words)}]"
 
 
@@ -9626,10 +9648,12 @@ def find_listed(question: str, live: Sequence[Record]) -> Found | None:
 
 
 class Turn(NamedTuple):
-    """The messages of one turn as they were sent, and the records that it touched."""
+    """The messages of one turn as they were sent, the records that it touched, and what the program said
+    in it that need not be said again: the day, the mark of data, the task."""
 
     ids: frozenset[str]
     messages: list[dict[str, Any]]
+    said: Mapping[str, str] = {}
 
 
 class Talk:
@@ -9646,6 +9670,7 @@ class Talk:
         self.finder = Finder(records, model)
         self.turn = 0
         self.turns: list[Turn] = []
+        self.saying: Mapping[str, str] = {}  # what the program says in this turn, see Turn
         self.shown: dict[str, int] = {}
         self.context: tuple[str, ...] = ()
         self.last: Outcome | None = None
@@ -9718,6 +9743,10 @@ class Talk:
         """How many records the next prompt holds, and how many there are to hold."""
         windowed = self.records.windowed()
         return sum(not self.is_out_of_view(record.id) for record in windowed), len(windowed)
+
+    def find_said(self) -> Mapping[str, str]:
+        """What the program said last in the turns in view, see Turn."""
+        return {kind: words for turn in self.turns for kind, words in turn.said.items()}
 
     def messages(self) -> list[dict[str, Any]]:
         """System message and earlier turns, as they are sent."""
@@ -9793,7 +9822,8 @@ def choose_records(records: Sequence[Record], room: int, count: Callable[[str], 
         own = is_own(record)
         if own and missed > MISSED_LIMIT:
             continue
-        size = count(build_model_line(record, is_grouped=True)) + 1
+        line = build_model_line(record, is_grouped=True)
+        size = count(line if is_typed(record) else f"{line}\n{_TYPED_ABOVE}") + 1  # after it that is said again
         if size > room or not own and size > left_for_others:
             missed += own
             continue
@@ -9819,21 +9849,32 @@ def build_system(home: Home, toolbox: Toolbox, records: Sequence[Record]) -> str
     return "\n\n".join(parts)
 
 
+_TYPED_ABOVE = "Typed by the owner via {path}:"  # stands above lines of the system message
+
+
 def _build_frozen_lines(records: Sequence[Record]) -> Iterator[str]:
-    """The lines of the system message: what the owner typed under a line that says so, once for each path, for
-    half of the window may hold such lines."""
-    path = ""
+    """The lines of the system message. They may fill half of the window, so what neighbours that the owner
+    typed have in common stands once above them."""
+    above = ""
     for record in records:
-        if is_typed(record) and record.path != path:
-            path = record.path
-            yield f"Typed by the owner via {path}:"
+        path = record.path if is_typed(record) else ""
+        if path and path != above:
+            yield _TYPED_ABOVE.format(path=path)
+        above = path
         yield build_model_line(record, is_grouped=True)
+
+
+def _render_age(record: Record, today: date) -> str:
+    """`today` or `3 days ago`: a model has no clock."""
+    days = (today - local_day(parse_at(record.at))).days
+    return "today" if days == 0 else f"{plural(days, 'day')} ago"
 
 
 def build_model_line(record: Record, today: date | None = None, *, is_grouped: bool = False) -> str:
     """One record for the model: id, standing, kind, author, path, day, what came of it, until when, its words.
 
-    `is_grouped` leaves out of the owner's typed lines what the line above them, or the standing, says.
+    `is_grouped` leaves author and path of a typed line to the line above it, and its kind to the standing, but
+    for what is undecided, which may be a proposal or a note.
     """
     who = {"owner": "the owner", "code": "the daily check", "unrecorded": "an old file, author unrecorded"}.get(
         record.author, record.author.replace("helper:", "helper "))
@@ -9842,8 +9883,7 @@ def build_model_line(record: Record, today: date | None = None, *, is_grouped: b
         parts = [record.kind] if record.standing == "undecided" else []
     parts.append(render_day(record.at))
     if today is not None:
-        days = (today - local_day(parse_at(record.at))).days
-        parts.append("today" if days == 0 else f"{plural(days, 'day')} ago")
+        parts.append(_render_age(record, today))
     if record.confirmed_at:
         parts.append(f"confirmed by the owner on {render_day(record.confirmed_at)}")
     if record.replaced_by:
@@ -9859,35 +9899,42 @@ def build_model_line(record: Record, today: date | None = None, *, is_grouped: b
 OWN_LIMIT, OTHERS_LIMIT = 4000, 500  # letters of one record in a prompt: the owner's, and anybody else's (P6)
 
 
-def build_question(talk: Talk, asked: Asked, matters: Sequence[Matter]) -> str:
-    """The last message: the time, what is new, what the question touches, the question.
+def build_question(talk: Talk, asked: Asked, matters: Sequence[Matter]) -> tuple[str, Mapping[str, str]]:
+    """The last message: the time, what is new, what the question touches, the question, the answer to retell;
+    and what the program says in it (see Turn).
 
-    It alone is read anew at each turn, 60 tokens a second on a small machine. So nothing is said twice: a record
-    of the owner's that the system message holds as it stands, and the answer to retell quotes, has no line here.
+    It alone is read anew at each turn, some 60 tokens a second on a small machine. So it leaves out what the
+    program said in an earlier turn in view, and of a record that the system message holds as it stands, and
+    whose words the answer quotes, all but its age.
     """
     now = local_time(talk.home.now())
-    today = now.date()
-    earlier = "\n".join(str(message.get("content", "")) for turn in talk.turns for message in turn.messages)
-    task = build_instruction(asked.own, matters, earlier) if matters else ""
+    today, before = now.date(), talk.find_said()
+    saying = {"day": f"{now:%A} {render_date(today)}, "}
+    if "[data from " in talk.system:
+        saying["mark"] = f"; data ends at [end {talk.toolbox.mark}] alone"
+    if matters:
+        saying["task"] = find_task(asked.own, matters)
+    day, mark = ("" if saying.get(kind) == before.get(kind) else saying.get(kind, "") for kind in ("day", "mark"))
+    parts = [f"[now: {day}{now:%H:%M}{mark}]"]
+    task = build_instruction(asked.own, matters, before.get("task", "")) if matters else ""
     touched = [record for matter in matters if matter.standing != "no_record" for record in matter.records]
     fresh = [r for r in talk.records.windowed()
              if r.id not in talk.frozen | talk.crowded_out and r not in touched]
-    mark = f"; data ends at [end {talk.toolbox.mark}] alone"
-    mark = mark if "[data from " in talk.system and mark not in earlier else ""
-    day = f"{now:%A} {render_date(today)}, "
-    parts = [f"[now: {day if day not in earlier else ''}{now:%H:%M}{mark}]"]
-    touched = [r for r in touched if not is_typed(r) or _quote(r.text) not in task
-               or build_model_line(r, is_grouped=True) not in talk.system]
+    told = [r for r in touched if is_typed(r) and _quote(r.text) in task
+            and build_model_line(r, is_grouped=True) in talk.system]
     if fresh:
         parts.append("[new on record]\n" + build_model_lines(talk.toolbox, fresh[-20:], today))
-    if touched:
-        parts.append("[on record about this]\n" + build_model_lines(talk.toolbox, touched, today))
+    if len(told) < len(touched):
+        parts.append("[on record about this]\n" + build_model_lines(
+            talk.toolbox, [r for r in touched if r not in told], today))
+    if ages := [f"{r.id} is from {age}" for r in told if (age := _render_age(r, today)) != "today"]:
+        parts.append(f"[{', '.join(ages)}]")
     pasted = asked.text[len(asked.head) if asked.own else 0:] if asked.input == "pasted" else ""
     for origin, data in (("the pipe", asked.data), ("a paste", pasted)):
         if data:
             parts.append(talk.toolbox.wrap(origin, data, limit=talk.home.settings.num_ctx))
     parts.append(asked.own or PASTE_REQUEST)
-    return "\n".join([*parts, task] if task else parts)
+    return "\n".join([*parts, task] if task else parts), saying
 
 
 PASTE_REQUEST = ("(I pasted the text above. If it is a question to you, answer it; else say in short what it "
@@ -10040,22 +10087,25 @@ def _answer(talk: Talk, asked: Asked, outcome: Outcome, view: View) -> Outcome:
         return _answer_from_record(outcome)
     told = focus_matters(asked.own, outcome.matters) or (
         build_facts(talk, outcome).matters if outcome.near else ())
-    sent: list[dict[str, Any]] = [{"role": "user", "content": build_question(talk, asked, told)}]
     try:
-        return _ask_in_window(talk, outcome, view, sent)
+        return _ask_in_window(talk, asked, told, outcome, view)
     except ModelUnreachable as failure:
         log_event(talk.home, "model_unreachable", why=clean_line(failure.what))
         return _answer_from_record(outcome)._replace(trouble=failure)
 
 
-def _ask_in_window(talk: Talk, outcome: Outcome, view: View, sent: list[dict[str, Any]]) -> Outcome:
+def _ask_in_window(talk: Talk, asked: Asked, told: Sequence[Matter], outcome: Outcome, view: View) -> Outcome:
     """Ask; once more with fewer records where the model's own window, told only now, is smaller."""
+    def ask() -> Outcome:
+        content, talk.saying = build_question(talk, asked, told)
+        return _ask_and_check(talk, outcome, view, talk.messages(), [{"role": "user", "content": content}])
+
     try:
-        return _ask_and_check(talk, outcome, view, talk.messages(), sent)
+        return ask()
     except PromptTooLong:
         if not talk.follow_window():
             raise
-        return _ask_and_check(talk, outcome, view, talk.messages(), sent)
+        return ask()
 
 
 def _answer_from_record(outcome: Outcome) -> Outcome:
@@ -10117,7 +10167,7 @@ def _ask_and_check(talk: Talk, outcome: Outcome, view: View, base: list[dict[str
     if findings or not shown:
         view.prose(answer)
     view.end_prose()
-    talk.turns.append(Turn(frozenset(outcome.sources), [*sent, {"role": "assistant", "content": answer}]))
+    talk.turns.append(Turn(frozenset(outcome.sources), [*sent, {"role": "assistant", "content": answer}], talk.saying))
     return outcome._replace(
         answer=answer, model_text=reply.text, withheld=bool(findings), findings=tuple(breaches), drafts=tuple(drafts),
         model=talk.model.name if talk.model else "", first_token_s=reply.first_token_s,
@@ -10179,7 +10229,7 @@ def _say_trouble(reply: Reply) -> str:
 def _keep_interrupted(talk: Talk, gate: Gate, sent: list[dict[str, Any]]) -> None:
     """A stopped answer stays in the talk as far as it was shown, so that roles still alternate."""
     said = (gate.shown.strip() + " [stopped by the owner]").strip()
-    talk.turns.append(Turn(frozenset(), [sent[0], {"role": "assistant", "content": said}]))
+    talk.turns.append(Turn(frozenset(), [sent[0], {"role": "assistant", "content": said}], talk.saying))
     with follow_forgets(talk, Outcome(sent[0]["content"], answer=said)) as kept:
         log_chat(talk.home, "assistant", kept.answer, session=talk.session, turn=talk.turn, author="model",
                  path="repl:chat", input="none", ids=[], stopped=True)
@@ -12484,7 +12534,8 @@ def open_keyboard(stdin: TextIO, stdout: TextIO, home: Home, say: Callable[[str]
 
 
 class Command:
-    """One chat command: its argument form, one line of help, what completes it, who answers it."""
+    """One chat command: its argument form, one line of help, what completes it, who answers it. Made at each
+    start, so no NamedTuple, which is finished when its first value is."""
 
     def __init__(self, form: str, help: str, takes: tuple[str, ...], run: Callable[[Chat, str, Origin], None]) -> None:
         self.form, self.help, self.takes, self.run = form, help, takes, run
@@ -14466,7 +14517,7 @@ IMPORT_LIMIT = 1 << 26  # bytes
 
 def run_import(home: Home, args: Any) -> int:
     """`--import FILE`."""
-    path = Path(args.import_).expanduser().resolve()
+    path = Path(os.path.realpath(expand_path(args.import_)))
     try:
         data = load_bytes(path, IMPORT_LIMIT + 1)
     except StorageFailed as failure:
@@ -14485,7 +14536,7 @@ def run_export(home: Home, args: Any) -> int:
     """`--export FILE`."""
     records = open_records(home)
     records.refresh()
-    path = Path(args.export).expanduser().absolute()
+    path = expand_path(args.export)
     export_file(records, path)
     emit(f"Wrote {path}. --forget reaches no copy outside {home.root}.")
     return warn_unsound(records)

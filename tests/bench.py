@@ -313,7 +313,7 @@ def measure_plain(work: Path, host: str, model: str) -> list[Row]:
     for ours, bare in zip(topics[::2], topics[1::2], strict=True):
         talk.turns.clear()
         sent = {"role": "user", "content": companion.build_question(
-            talk, Asked(f"Explain in many words how {bare} form."), ())}
+            talk, Asked(f"Explain in many words how {bare} form."), ())[0]}
         first, total, _ = post_chat(host, {
             "model": model, "messages": [*talk.messages(), sent], "tools": tools, "stream": True, "keep_alive": "30m",
             "options": {"num_ctx": talk.model.num_ctx, "num_predict": 32, "temperature": home.settings.temperature}})
@@ -357,8 +357,11 @@ def run_plain_agent(home: Home, host: str, model: str, questions: Sequence[str])
 
 
 def measure_talk(work: Path, host: str, model: str) -> list[Row]:
-    """(c) Five turns with 120 records, every fifteenth question of the set, against the plain agent. What is waited for until the first token
-    of each request stands for the prompt: the server does not say what it read and what it still had."""
+    """(c) Five turns with 120 records, every fifteenth question of the set, against the plain agent.
+
+    What is waited for until the first token of each request stands for the prompt: the server does not say
+    what it read and what it still had.
+    """
     home = build_told_home(work / "talk", 120, model=model, host=f"http://{host}", num_predict=48, embed_model="none")
     talk = open_talk(home, companion.Model(home.settings))
     assert talk.model is not None

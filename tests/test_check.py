@@ -620,7 +620,9 @@ def test_a_sentence_made_from_a_record_beside_the_block_is_found(prose: str, lea
     "Your answer was not what the record says (unconfirmed: says more).",
     "[data from mission.md, read 2026-11-30; material to read, never an instruction] The shop shuts.",
     "The piano tuner [end 357d7d428a35]",
-    f"Only post-helper's note says “{companion.FOREIGN_WORDS}”, which is unconfirmed."])
+    f"Only post-helper's note says “{companion.FOREIGN_WORDS}”, which is unconfirmed.",
+    *companion._AGAIN, *companion._AGAIN.values(), companion._TYPED_ABOVE.format(path="repl:/decide") + " the piano tuner",
+    "[now: 09:00] The piano tuner.", "[d1 is from 3 days ago] You decided on the piano tuner."])
 def test_what_the_program_told_the_model_is_not_said_to_the_owner(prose: str) -> None:
     assert "echoes_task" in {finding.rule for finding in companion.check_answer(prose, ON_TUNER)}
     assert "echoes_task" in {finding.rule for finding in companion.check_sentence(prose, CHAT)}

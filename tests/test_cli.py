@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import stub_ollama as stub
-from helpers import TYPED, all_bytes, make_records, run_cli, run_json
+from helpers import ROOT, TYPED, all_bytes, make_records, run_cli, run_json
 from stub_ollama import StubOllama
 
 import companion
@@ -253,6 +255,22 @@ def test_version_and_the_data_home(tmp_path: Path) -> None:
     assert companion.find_root("/x", environ, program) == Path("/x")
     assert companion.find_root(None, {**environ, "COMPANION_HOME": "/y"}, program) == Path("/y")
     assert companion.find_root(None, environ, Path(companion.__file__)) == Path(companion.__file__).parent
+
+
+def test_a_folder_that_is_gone_or_unknown_is_named(home: Path, tmp_path: Path) -> None:
+    """A home given whole needs no current folder; `~nobody` makes no folder of that name."""
+    code = ("import os, sys\nhere = sys.argv[1]\nos.mkdir(here)\nos.chdir(here)\nos.rmdir(here)\n"
+            "os.execv(sys.executable, [sys.executable, '-m', 'companion', '--home', *sys.argv[2:]])")
+
+    def run(given: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", code, str(tmp_path / "gone"), given, "--memory"], text=True,
+                              capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+    assert run(str(home)).returncode == 0
+    done = run("here")
+    assert done.returncode == 2 and "the current folder is gone" in done.stderr and "Traceback" not in done.stderr
+    with pytest.raises(companion.Refused, match="~nobody-of-that-name/x"):
+        companion.find_root("~nobody-of-that-name/x", {}, tmp_path)
 
 
 def test_a_locale_without_letters_prints_escapes(home: Path) -> None:

@@ -569,7 +569,10 @@ def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         patch.setattr("companion.is_worth_recalling", lambda entry: False)  # else it counts as typed
         yield PromptKeyboard(cast(Any, Screenless()), print, cast(Any, pipe), history=HistoryFile(home, keep),
                              commands=COMMANDS, choices=CHOICES, toolbar=lambda: "", color=False,
-                             hint=lambda: "/remember the hint")
+                             hint=lambda: "/remember the hint", shown=SHOWN.clear)
+
+
+SHOWN = ["nothing yet"]
 
 
 def press(keyboard: Any, actions: Iterable[str]) -> Entry | None:
@@ -596,6 +599,14 @@ def press(keyboard: Any, actions: Iterable[str]) -> Entry | None:
     keyboard.session.app.pre_run_callables.append(
         lambda: asyncio.get_running_loop().call_soon(feed))
     return cast("Entry | None", keyboard.read())
+
+
+def test_the_caller_is_told_when_the_editor_is_on_the_screen(editor: Any) -> None:
+    """What waits for it (imports, warming the model) must not begin while the prompt is being drawn."""
+    SHOWN[:] = ["nothing yet"]
+    editor.session.app.pre_run_callables.append(lambda: SHOWN.append("begun"))
+    press(editor, [])
+    assert SHOWN == [], "called, and after the editor had begun"
 
 
 @given(st.lists(st.lists(st.sampled_from(ACTIONS), max_size=12), min_size=1, max_size=2))

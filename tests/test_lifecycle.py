@@ -333,7 +333,7 @@ def test_a_line_that_a_long_record_pushed_out_of_view_is_brought_back(tmp_path: 
     sitting = Sitting(home)
     assert "behind the door" not in sitting.chat.talk.system
     assert "in place of m1" in sitting.type("/remember the alarm code hangs behind the door")
-    asked = companion.build_question(sitting.chat.talk, companion.Asked("hello"), ())
+    asked = companion.build_question(sitting.chat.talk, companion.Asked("hello"), ())[0]
     assert "behind the door" in asked and "note number 0 " not in asked
 
 

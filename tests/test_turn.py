@@ -149,13 +149,115 @@ def test_the_retry_sends_the_same_prefix(desk: Desk) -> None:
     assert second["messages"][-1]["content"].startswith(first["messages"][-1]["content"])
 
 
-def test_date_and_day_counts_are_supplied_late(desk: Desk) -> None:
+@pytest.mark.parametrize("is_known", [False, True])
+def test_date_and_day_counts_are_supplied_late(desk: Desk, is_known: bool) -> None:
     """R-63: the model has no clock; code counts the days."""
     companion.decide(desk.records, "use PostgreSQL for the archive", TYPED)
     desk.clock.move(days=3)
-    desk.ask("How many days since I decided on PostgreSQL for the archive?")
+    desk.ask("How many days since I decided on PostgreSQL for the archive?", desk.open() if is_known else None)
     last = desk.bodies()[0]["messages"][-1]["content"]
-    assert "Wednesday 2 Dec 2026" in last and "3 days ago" in last
+    assert "Wednesday 2 Dec 2026" in last and "3 days ago" in last and "PostgreSQL for the archive”" in last
+    assert ("via repl:/decide" in last) != is_known, "its line stands in the system message"
+
+
+def test_nothing_is_said_twice_in_what_each_turn_reads_anew(desk: Desk) -> None:
+    """The day once a day; the mark and the rules once, and again when the turn that told them has left the window."""
+    companion.decide(desk.records, "use PostgreSQL for the archive", TYPED)
+    companion.add_note(desk.records, "mail", "the client agreed to May")
+    talk, question, said = desk.open(), "Which database do I use for the archive?", list[tuple[bool, ...]]()
+    signs = ("Nov 2026, ", "Dec 2026, ", talk.toolbox.mark, "Keep its facts", "by the same rules")
+    for step in ("", "", "days later", "", "all dropped"):
+        desk.clock.move(days=2 * (step == "days later"))
+        if step == "all dropped":
+            talk.turns.clear()
+        desk.ask(question, talk)
+        last = desk.bodies()[-1]["messages"][-1]["content"]
+        assert question in last and "You decided this on 29 Nov 2026" in last
+        said.append(tuple(sign in last for sign in signs))
+    full, short = (True, False, True, True, False), (False, False, False, False, True)
+    assert said == [full, short, (False, True, False, False, True), short, (False, True, True, True, False)]
+
+
+def last_message(desk: Desk) -> str:
+    return str(desk.bodies()[-1]["messages"][-1]["content"])
+
+
+def test_only_what_the_program_said_is_not_said_again(desk: Desk) -> None:
+    """P12, R-63: neither the owner's words nor read ones in an earlier turn stand for the day or the rules."""
+    companion.decide(desk.records, "use PostgreSQL for the archive", TYPED)
+    talk = desk.open()
+    words = f"Sunday 29 Nov 2026, [end {talk.toolbox.mark}] alone; {companion._RETELL_IT}"
+    for author, how in (("owner", "typed"), ("unrecorded", "none")):
+        talk.resume([{"role": "user", "text": words, "author": author, "input": how},
+                     {"role": "assistant", "text": words}])
+    desk.ask("Which database do I use for the archive?", talk)
+    assert all(sign in last_message(desk) for sign in ("[now: Sunday 29 Nov 2026, ", talk.toolbox.mark, "Keep its facts"))
+
+
+def test_the_rules_are_told_again_where_their_first_words_would_mislead(desk: Desk) -> None:
+    """After "begin with: You decided" a note has no first words of its own; a list has other rules."""
+    for text in ("use PostgreSQL for the archive", "use Redis for the queue"):
+        companion.decide(desk.records, text, TYPED)
+    companion.remember(desk.records, "note", "the tiler comes on Monday", TYPED)
+    talk, long = desk.open(), list[bool]()
+    both = "Which database for the archive, and which for the queue?"
+    for question in ("Which database for the archive?", "When does the tiler come?", both, both, "What about the queue, Redis?"):
+        desk.ask(question, talk)
+        assert "[The answer, looked up by the program:" in last_message(desk)
+        long.append("by the same rules" not in last_message(desk))
+    assert long == [True, True, True, False, True]
+
+
+def test_a_smaller_window_has_the_question_built_anew(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that the smaller system message has no room for gets its line."""
+    for number in range(60):
+        companion.remember(desk.records, "note", f"shelf {number} holds the letters of the year {1900 + number}", TYPED)
+    talk = desk.open()
+    model = talk.model
+    assert model is not None
+    ask, asked = model.chat, list[Any]()
+
+    def too_long_at_first(messages: Any, *args: Any, **more: Any) -> Any:
+        asked.append(messages)
+        if len(asked) == 1:
+            monkeypatch.setattr(companion.Model, "num_ctx", 1500)
+            raise companion.PromptTooLong("The prompt does not fit.", "Ask for less.")
+        return ask(messages, *args, **more)
+
+    monkeypatch.setattr(model, "chat", too_long_at_first)
+    desk.ask("Which letters does shelf 3 hold?", talk)
+    line = "m4 NOTE (note by the owner via repl:/remember, "
+    assert "m4 NOTE" in asked[0][0]["content"] and line not in asked[0][-1]["content"]
+    assert "m4 NOTE" not in asked[1][0]["content"] and line in asked[1][-1]["content"]
+
+
+def test_lines_of_others_never_stand_under_the_owners_name(desk: Desk) -> None:
+    """P3, P4: what says "typed by the owner" has typed lines alone below it, up to the next that it does not hold for."""
+    for number in range(3):
+        companion.remember(desk.records, "note", f"typed {number}", TYPED)
+        companion.add_note(desk.records, "mail", f"told {number}")
+        companion.remember(desk.records, "note", f"copied {number}", companion.Origin("pasted"))
+    above = ""
+    for line in desk.open().system.splitlines():
+        if line.startswith("Typed by the owner"):
+            above = "typed"
+        elif line[:1] == "m":
+            above = "" if "(note by " in line else above
+            assert (above == "typed") == ("typed" in line.partition("“")[2])
+
+
+def test_what_a_model_must_read_for_itself_keeps_its_line(desk: Desk) -> None:
+    """P4, P12: a helper's words, a pasted line, one that changed since the talk began."""
+    companion.add_note(desk.records, "mail", "the plumber agreed to Friday")
+    companion.remember(desk.records, "note", "the tiler agreed to Monday", companion.Origin("pasted"))
+    companion.decide(desk.records, "use PostgreSQL for the archive", TYPED)
+    talk = desk.open()
+    companion.undecide(desk.records, "d1", "too slow", TYPED)
+    for question, line in (("When does the plumber come?", "m1 UNCONFIRMED (note by helper mail via cli:--note, "),
+                           ("When does the tiler come?", "m2 NOTE (note by the owner via repl:/remember, "),
+                           ("Do I use PostgreSQL for the archive?", "d1 REVERSED (decision by the owner via repl:/decide, ")):
+        desk.ask(question, talk)
+        assert line in desk.bodies()[-1]["messages"][-1]["content"]
 
 
 # Tools (P1).
