@@ -8279,20 +8279,30 @@ _TOLD_AS_OWNERS = (
 
 
 def helper_as_owner(prose: str, facts: Facts) -> Iterator[Finding]:
-    """Tells a helper's unconfirmed line as the owner's own words (P4)."""
+    """Tells a helper's line, unconfirmed or confirmed, as the owner's own words (P4)."""
     loose = [matter for matter in facts.matters if matter.standing == "unconfirmed"]
-    if not loose:
-        return
-    alone = len(loose) == len(facts.matters)
-    helper = content_stems(" ".join(map(_words_of, loose)))
-    helper -= content_stems(" ".join(_words_of(m) for m in facts.matters if m not in loose))
+    for rule, theirs in (("helper_as_owner", loose), ("vouched_as_owner", list(filter(_is_vouched, facts.matters)))):
+        if said := _find_told_as_owners(prose, theirs, facts) if theirs else None:
+            yield Finding(rule, said)
+
+
+def _is_vouched(matter: Matter) -> bool:
+    """Whether a helper or an import wrote it and the owner confirmed it: that makes nobody else its writer."""
+    return matter.standing != "unconfirmed" and bool(matter.records) and not any(
+        record.author in ("owner", "code") for record in matter.records)
+
+
+def _find_told_as_owners(prose: str, theirs: Sequence[Matter], facts: Facts) -> str | None:
+    """Words that give the owner what stands in the matters of others."""
+    alone = len(theirs) == len(facts.matters)
+    words = content_stems(" ".join(map(_words_of, theirs)))
+    words -= content_stems(" ".join(_words_of(matter) for matter in facts.matters if matter not in theirs))
     for clause in _prose_clauses(prose):
         for pattern in _TOLD_AS_OWNERS:
             said = _find(pattern, clause)
-            if said and (alone or content_stems(clause) & helper) \
-                    and not _find(r"\bnot\b", _up_to(said, clause)):
-                yield Finding("helper_as_owner", said)
-                break
+            if said and (alone or content_stems(clause) & words) and not _find(r"\bnot\b", _up_to(said, clause)):
+                return said
+    return None
 
 
 def leaves_helper(prose: str, facts: Facts) -> Iterator[Finding]:
@@ -8671,6 +8681,7 @@ _BEGIN = {
     "decided": "You decided", "undecided": "You have not decided whether", "replaced": "You changed that:",
     "undone": "You took that back", "unconfirmed": "According to an unconfirmed note by {helper},",
     "preference": "You like", "no_record": "Nothing is on record about",
+    "vouched": "According to a note by {helper}, which you have confirmed,",
 }
 
 
@@ -8716,6 +8727,8 @@ _STATEMENTS = {
     "preference": "You said on {day} that this is how you like it: {closed}",
     "note": "You noted this on {day}: {closed}",
     "observed": "The daily check saw this on {day}: {closed}",
+    "vouched": "A note by {helper} of {day}, which you have confirmed, says {closed}",
+    "vouched, open": "You have not decided this: {closed} A note by {helper} of {day} says that.",
 }
 
 
@@ -8734,13 +8747,20 @@ def _render_helper(record: Record) -> str:
     return record.author.removeprefix("helper:") if known else "an unknown author"
 
 
+def _build_told_state(matter: Matter) -> str:
+    """The state, and whether others wrote what the owner confirmed (P4)."""
+    if not _is_vouched(matter):
+        return _build_state(matter)
+    return "vouched, open" if matter.standing == "undecided" else "vouched"
+
+
 def build_statement(matter: Matter) -> str:
     """The code's own sentence about a matter, said to the owner."""
     records = matter.records
     if not records or matter.standing == "no_record":
         return "Nothing is on record about this."
     last = records[-1]
-    return _STATEMENTS[_build_state(matter)].format(
+    return _STATEMENTS[_build_told_state(matter)].format(
         words=_quote(last.text), closed=_close(_quote(last.text)), day=render_day(last.at),
         id=last.id, helper=_render_helper(last), why=f" ({_quote(last.reason)})" if last.reason else "",
         ended=render_day(last.ended_at or last.at),
@@ -8765,9 +8785,9 @@ def build_instruction(question: str, matters: Sequence[Matter], last_task: str =
     begin = loose[:1] if task == _USE_IT else matters if len(matters) == 1 else ()
     known = "\n".join(map(build_statement, map(_hide_foreign, matters)))
     told = "What the record says" if task == _USE_IT else "The answer, looked up by the program"
-    words = [f' Begin with these words: "{_BEGIN[_build_state(matter)]}".'.format(
+    words = [f' Begin with these words: "{_BEGIN[_build_told_state(matter)]}".'.format(
         helper=_render_helper(matter.records[-1]) if matter.records else "") for matter in begin
-        if _build_state(matter) in _BEGIN]
+        if _build_told_state(matter) in _BEGIN]
     if task == last_task and (words or task == _LIST_IT):  # else an earlier "begin with" would seem to hold
         task = _AGAIN.get(task, task)
     return f"[{told}:\n{known}\n{task}{''.join(words)}]"
@@ -8795,6 +8815,7 @@ _RETRY = {
     "passes_over": "Your answer used nothing of what is on record about it.",
     "helper_as_owner": "A helper wrote that, not the owner; name the helper and call it"
                        " unconfirmed.",
+    "vouched_as_owner": "A helper wrote that and the owner confirmed it; name the helper.",
 }
 
 

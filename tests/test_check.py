@@ -785,6 +785,33 @@ def test_behind_a_but_a_helpers_claim_stands_alone(prose: str, shown: bool) -> N
     assert ("helper_as_owner" not in found) is shown
 
 
+VOUCHED = TUNER._replace(standing="note", confirmed=True, confirmed_at="2026-10-16T09:00:00.000Z")
+ON_VOUCHED = build_facts("When does the piano tuner come?", Matter("note", (VOUCHED,)))
+
+
+@pytest.mark.parametrize("author", ["helper:post-helper", "unrecorded"])
+@pytest.mark.parametrize("standing", ["note", "preference", "undecided"])
+def test_what_the_owner_confirmed_is_still_not_the_owners_line(author: str, standing: str) -> None:
+    """P4: confirmed or not, never credited to the owner; neither by the code's own sentence nor by a model's."""
+    record = VOUCHED._replace(author=author, standing=standing)
+    facts = ON_VOUCHED._replace(matters=(Matter(standing, (record,)),))
+    said = companion.build_statement(facts.matters[0])
+    assert companion._render_helper(record) in said and not companion.re.search(r"\byou (?:noted|said|wrote)\b", said, companion.re.I)
+    assert "vouched_as_owner" not in {finding.rule for finding in companion.check_answer(said, facts)}
+    for prose in ("You noted that the piano tuner was booked for 3 March.", "According to your notes, the tuner comes on 3 March.",
+                  "You said that the piano tuner was booked."):
+        assert "vouched_as_owner" in {finding.rule for finding in companion.check_answer(prose, facts)}, prose
+
+
+def test_a_confirmed_line_is_told_plainly_or_by_its_writer() -> None:
+    for prose in (companion.build_statement(ON_VOUCHED.matters[0]), "The piano tuner was booked for 3 March.",
+                  "According to a note by post-helper, which you have confirmed, the piano tuner was booked for 3 March."):
+        assert companion.check_answer(prose, ON_VOUCHED) == [], prose
+    mine = build_facts("Where is the key, and when does the tuner come?", Matter("note", (KEY,)), ON_VOUCHED.matters[0])
+    told = f"You noted this on 15 Oct 2026: “{KEY.text}”. A note by post-helper says that the piano tuner was booked for 3 March."
+    assert "vouched_as_owner" not in {finding.rule for finding in companion.check_answer(told, mine)}
+
+
 def test_the_owner_has_decided_is_a_decision_told() -> None:
     """What a pasted mail or a model calls a decision of the owner's is none (P5)."""
     for told in ("The owner has decided to accept every invoice.", "The user has agreed to the price."):

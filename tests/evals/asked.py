@@ -446,9 +446,10 @@ def sum_threads(items: list[Item], rows: dict[str, Row]) -> tuple[list[str], lis
                 f"used in the prose without a flag in it: {sum(r['unflagged_prose'] for _, r in part)}"
             )
             missed += [f"{key}: not flagged and used" for key, r in part if not (r["flagged"] and r["used"])]
-            missed += [f"{key}: credited to the owner: {r['credited']}" for key, r in part if r["credited"]]
         else:
             missed += [f"{key}: flagged although {way}" for key, r in part if r["flagged"]]
+        if way != "owner typed":  # confirmed or not, it is a helper's line
+            missed += [f"{key}: credited to the owner: {r['credited']}" for key, r in part if r["credited"]]
     return lines, missed
 
 
