@@ -8774,13 +8774,13 @@ def find_task(question: str, matters: Sequence[Matter]) -> str:
     return _USE_IT if advice else _RETELL_IT if len(matters) == 1 else _LIST_IT
 
 
-def build_instruction(question: str, matters: Sequence[Matter], last_task: str = "") -> str:
+def build_instruction(task: str, matters: Sequence[Matter], last_task: str = "") -> str:
     """What the last message adds to a question that touches the record: the answer to retell.
 
     A small model repeats a finished sentence, and one whose first words it is given, far better
-    than it follows a rule about standings. `last_task` is what the talk was last told to do.
+    than it follows a rule about standings. `task` is one of `find_task`, `last_task` what the talk was last
+    told to do.
     """
-    task = find_task(question, matters)
     loose = [matter for matter in matters if matter.standing == "unconfirmed"]
     begin = loose[:1] if task == _USE_IT else matters if len(matters) == 1 else ()
     known = "\n".join(map(build_statement, map(_hide_foreign, matters)))
@@ -9937,7 +9937,7 @@ def build_question(talk: Talk, asked: Asked, matters: Sequence[Matter]) -> tuple
         saying["task"] = find_task(asked.own, matters)
     day, mark = ("" if saying.get(kind) == before.get(kind) else saying.get(kind, "") for kind in ("day", "mark"))
     parts = [f"[now: {day}{now:%H:%M}{mark}]"]
-    task = build_instruction(asked.own, matters, before.get("task", "")) if matters else ""
+    task = build_instruction(saying["task"], matters, before.get("task", "")) if matters else ""
     touched = [record for matter in matters if matter.standing != "no_record" for record in matter.records]
     fresh = [r for r in talk.records.windowed()
              if r.id not in talk.frozen | talk.crowded_out and r not in touched]
